@@ -339,9 +339,9 @@ def _dlc(env: Mapping[str, str]) -> Place | None:
     """Read ``RANK`` and ``WORLD_SIZE`` that count pods: Alibaba's DLC, Volcano's plugin, Ray."""
     given = [name for name in ("RANK", "WORLD_SIZE") if env.get(name)]
     of_processes = env.get("LOCAL_RANK") and not _is_one_per_node(env)
-    if not given or (given, env.get("WORLD_SIZE")) == (["WORLD_SIZE"], "1"):
-        return None
-    if of_processes or env.get("GROUP_RANK") or env.get("PET_NNODES"):  # Kubeflow's
+    is_alone = given == ["WORLD_SIZE"] and env["WORLD_SIZE"] == "1"
+    is_kubeflows = env.get("GROUP_RANK") or env.get("PET_NNODES")
+    if not given or is_alone or of_processes or is_kubeflows:
         return None
     if len(given) == 1:
         cause = f"{given[0]}={env[given[0]]} without {'WORLD_SIZE' if 'RANK' in given else 'RANK'}"

@@ -113,17 +113,19 @@ def _compared(row: Mapping[str, Any]) -> str:
     >>> _compared({"answer_0": "a", "answer_1": "b"}), _compared({"ranked": [{"a": 1}, {"a": 2}]})
     ('answer_0 and answer_1', 'the maps in ranked')
     """
-    found = {n: m[1] for n, v in row.items() if v and (m := _NUMBERED.fullmatch(n))}
-    stems = [*found.values()]
+    stems = {n: m[1] for n, value in row.items() if value and (m := _NUMBERED.fullmatch(n))}
     for name, value in row.items():
-        if stems.count(stem := found.get(name, "")) == 2 and isinstance(value, str | list):
-            return " and ".join(each for each in found if found[each] == stem)
-        maps = value if isinstance(value, list) else []
-        if len(maps) > 1 and all(
-            isinstance(v, Mapping) and not {"role", "from"} & {*v} for v in maps
-        ):
+        alike = [each for each, stem in stems.items() if stem == stems.get(name)]
+        if len(alike) == 2 and isinstance(value, str | list):
+            return " and ".join(alike)
+        if isinstance(value, list) and len(value) > 1 and all(map(_is_plain_map, value)):
             return f"the maps in {name}"
     return ""
+
+
+def _is_plain_map(value: object) -> bool:
+    """Return whether a value is a map, and no turn of a talk."""
+    return isinstance(value, Mapping) and not {"role", "from"} & {*value}
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:

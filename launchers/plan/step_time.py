@@ -68,7 +68,7 @@ NVLINK = 0.67
 NVLink traffic."""
 MEETING = 0.19e-3
 """Seconds that a pass waits for other GPUs with experts and for NCCL to begin: in traced passes
-of two H200 144 MB take 0.63 to 0.74 ms, of which 0.50 at ``NVLINK`` (``pass_rounds``)."""
+of two H200 144 MB take 0.63 to 0.74 ms, and 0.50 at ``NVLINK`` (``pass_rounds``)."""
 A2A_HIDDEN = 0.37
 """Part of the all-to-all that an overlapped schedule hides: a profile in NVIDIA-NeMo/
 Megatron-Bridge ``skills/nemo-mbridge-perf-moe-hardware-configs/SKILL.md``."""

@@ -197,7 +197,8 @@ class Training:
     overlap_a2a: bool = False
     """Whether all-to-all overlaps other work; ms-swift has no flag for it with DPO."""
     labelled: float = 0.75
-    """Share of the tokens with labels, whose logits the head computes (``counted_head``)."""
+    """Share of the tokens with labels, whose logits the head computes (``counted_head``); the
+    bench's pairs have this median (``tests/bench/model/pairs.py``)."""
     imbalance: float = 0.0
     """Rows of the fullest rank's experts over the mean, if known (1: forced balance)."""
     saves_optimizer: bool = True

@@ -33,7 +33,11 @@ class Collator:
         self.inner, self.pairs = inner, pairs
 
     def __call__(self, batch: list[Any]) -> dict[str, Any]:
-        """Collate a batch; a pair that the store lacks ends the run."""
+        """Collate a batch; a pair that the store lacks ends the run.
+
+        Raises:
+            LaunchError: DATA, naming the pair by its id.
+        """
         names = [pair_id(row) for row in rows_of(batch)]  # before the collator pads them
         absent = [name.hex() for name in names if name not in self.pairs]
         if absent:

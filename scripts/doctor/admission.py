@@ -58,9 +58,10 @@ def check_name(release: Release, snapshot: Snapshot) -> list[Finding]:
         found = f"{names(taken)} exists already and is not of this release"
         remedy = f"{other}kubectl -n {snapshot.namespace} delete {' '.join(taken)}"
         return [fail("name-taken", subject, found, remedy)]
-    for answer in (records, *answers.values()):
-        if not answer.found and not (answer.absent and answer is not records):
-            return [unchecked("name", subject, answer)]
+    unread = [] if records.found else [records]
+    unread += [each for each in answers.values() if not (each.found or each.absent)]
+    if unread:
+        return [unchecked("name", subject, unread[0])]
     return [ok("name-ok", subject, "the name is free")]
 
 

@@ -8,7 +8,7 @@ from launchers.system import atomic_file
 def write(file: Path, content: str | bytes) -> None:
     """Write a result; where that fails, an earlier one stays as it was.
 
-    A link keeps its target's place; what is no file, such as ``/dev/stdout``, is written to.
+    A link keeps its target's place; a pipe or a device such as ``/dev/stdout`` is written to.
 
     Raises:
         OSError: the disk is full, or the folder is missing or not writable.

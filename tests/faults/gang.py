@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import STDOUT, Popen
@@ -154,15 +154,15 @@ def signal_pod(pod: Popen[str], name: str) -> None:
         return
     inside = set[int]()
     while new := {pod.pid, *descendants(pod.pid)} - inside:
-        _signal_all(new, signal.SIGSTOP)
+        signal_all(new, signal.SIGSTOP)
         inside |= new
     pod.send_signal(signal.Signals[name])
     pod.send_signal(signal.SIGCONT)
     pod.wait()
-    _signal_all(inside - {pod.pid}, signal.SIGKILL)
+    signal_all(inside - {pod.pid}, signal.SIGKILL)
 
 
-def _signal_all(pids: set[int], number: signal.Signals) -> None:
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -1,6 +1,5 @@
 """Two real launchers whose torchrun runs the stand-in trainer; one fault is injected."""
 
-import contextlib
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from typing import Any
 from launchers.hang.record import FILE
 from launchers.system.process import descendants
 from scripts.helm import ROOT
+from tests.faults.gang import signal_all
 from tests.hang.cases import NODES, PER_NODE, Case
 from tests.launchers.pods import FAKES, Pods
 from tests.launchers.training_environment import PYTHON
@@ -171,8 +171,6 @@ def _noticed(gang: Gang) -> float | None:
 
 def _end(pod: subprocess.Popen[bytes]) -> None:
     """Kill a launcher that still runs, and what it has started."""
-    left = descendants(pod.pid) if pod.poll() is None else []
-    for pid in [pod.pid, *left] if pod.poll() is None else []:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    if pod.poll() is None:
+        signal_all([pod.pid, *descendants(pod.pid)], signal.SIGKILL)
     pod.wait()

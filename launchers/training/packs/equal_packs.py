@@ -37,7 +37,11 @@ class PaddingCollator:
         self.inner, self.space = inner, space
 
     def __call__(self, batch: list[Any]) -> dict[str, Any]:
-        """Collate a microbatch."""
+        """Collate a microbatch.
+
+        Raises:
+            LaunchError: CONFIG when it has more than texts, DATA when it exceeds the capacity.
+        """
         made: dict[str, Any] = self.inner(batch)
         words, places = made["input_ids"][0], made["position_ids"][0]
         real = sum(made["seq_lens"])

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from launchers.plan.training_job import Training
 from scripts.dev.results import visit_of
 
 MODEL = "Qwen3-30B-A3B"
@@ -22,8 +23,6 @@ NAMES = (
 )  # fmt: skip
 """Flags that ``launchers/plan/training_job.py`` reads, by prefix, suffix or name."""
 
-LABELLED = 0.75
-"""Share of tokens with labels in the bench's pairs (medians of ``tests/bench/model/pairs.py``)."""
 BARE = "seconds of ms-swift without the launcher's features"
 EARLIER = "seconds with a pointer to each expert's weight, before expert_order"
 
@@ -60,7 +59,7 @@ def _row(
         "facts": {
             "longest": int(flags.get("packing_length", flags["max_length"])),
             "moves_rows": "moved_rows" in run.get("features", ()),
-            "labelled": LABELLED if "counted_head" in run.get("features", ()) else 1.0,
+            "labelled": Training.labelled if "counted_head" in run.get("features", ()) else 1.0,
         },
     }
     is_full = flags.get("tuner_type", "full") == "full"

@@ -1,10 +1,8 @@
 """Two starts of one run at once: the second is refused, and the first trains undisturbed."""
 
-import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from launchers.exits import Exit
 from launchers.storage.lock_owner import parse_owner
 from launchers.system.process import descendants
+from tests.faults.gang import signal_all
 from tests.launchers import warm
 from tests.launchers.pods import PYTHONPATH, Pods, end
 from tests.launchers.waiting import eventually
@@ -61,9 +60,7 @@ def test_a_start_after_a_killed_one_does_not_wait(pods: Pods) -> None:
     below = descendants(launcher)
     first.kill()
     end(first)
-    for pid in below:  # as the end of a container does
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    signal_all(below, signal.SIGKILL)  # as the end of a container does
     assert list(pods.run.glob("run.lock"))
     pods.train = ""
     begin = time.monotonic()
