@@ -20,6 +20,7 @@ from launchers.storage import disk, marker
 from launchers.system import lookup
 from launchers.system.atomic_file import FOREIGN, read_object, replace
 from launchers.system.process import Child
+from launchers.system.remedies import MEMORY_REMEDY
 
 TASKS, LIMIT = "DPO_BENCHMARKS", "DPO_BENCHMARK_LIMIT"
 _KNOWN = (
@@ -63,6 +64,13 @@ def refuse_unknown(launch: Launch, env: Mapping[str, str]) -> None:
     code = _run([sys.executable, "-c", _KNOWN, str(listed)], launch, env)
     known = read_object(listed).get("known")
     disk.remove(listed)
+    if (code or 0) < 0:
+        raise LaunchError(
+            Exit.PEER,
+            f"benchmarks.tasks: the list of evalscope's names ended with {code}",
+            f"usually the kernel's OOM killer: {MEMORY_REMEDY}",
+            id="benchmarks-unlisted",
+        )
     if code or not isinstance(known, list):
         raise LaunchError(
             Exit.CONFIG,

@@ -87,6 +87,8 @@ class ModelScope:
             return permanent(
                 Exit.AUTH, f"{what}: the hub denied access", remedy, id="modelscope-access"
             )
+        if status == 404 and not isinstance(getattr(error, "response_body", None), dict):
+            return _unavailable(f"{what}: HTTP 404 that is not the hub's", transient=True)
         if status == 404 or name == "NotExistError":
             remedy = f"check name, revision and path; if it is private, {SECRET_REMEDY}"
             return permanent(

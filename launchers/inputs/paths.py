@@ -17,7 +17,6 @@ from launchers.flags.command_line import Inputs
 from launchers.storage import marker
 from launchers.storage.output import partial_path, replaced
 from launchers.system import lookup
-from launchers.system.atomic_file import read_object
 from launchers.upstream import code_identity
 
 FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -69,7 +68,7 @@ def clone_path(code: Code, workspace: Workspace, *, skip: bool = False) -> Path 
     shared, own = workspace.code(slug(code)), workspace.own_code(slug(code))
     if FULL_SHA.fullmatch(code.ref):
         return shared
-    noted = read_object(workspace.inputs).get(f"clone {code.url}@{code.ref}")
+    noted = marker.begun_with(workspace).get(f"clone {code.url}@{code.ref}")
     begun = noted is not None and lookup.is_dir(shared)
     if lookup.is_dir(own) or lookup.is_dir(replaced(own)) or not (skip or begun):
         return own
@@ -85,7 +84,7 @@ def _conversion(settings: Settings, model: str) -> str:
     Each converter has its own, so that none replaces the model that another run resumes with. A
     run keeps the one that it began with, also under another image.
     """
-    for noted in read_object(settings.launch.work.inputs):
+    for noted in marker.begun_with(settings.launch.work):
         stage, _, name = noted.partition(" ")
         if stage == "convert" and model in (name, name.rpartition("-")[0]):
             return name

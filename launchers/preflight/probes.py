@@ -37,6 +37,8 @@ SMI_TIMEOUT_SECONDS = 20.0
 """With eight GPUs nvidia-smi takes 1 to 3 s; with a hung GPU it never returns."""
 _NO_DEVICES = "No devices were found"
 """What nvidia-smi says, with exit code 6, on a host with a driver and without a GPU."""
+DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
+"""Devices that a process with access to GPUs has: of NVIDIA, and of AMD."""
 _SILENT = "nvidia-smi did not answer"
 CACHES = ("MODELSCOPE_CACHE", "HF_HOME")
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
@@ -372,8 +374,11 @@ def count_gpus(env: Mapping[str, str]) -> int:
         words = (word.strip() for word in chosen.split(","))
         return len(list(itertools.takewhile(_is_device, words)))
     smi, error = ask(env)
+    if smi is None and not error and any(map(lookup.exists, DRIVERS)):
+        error = "this host has a GPU driver, and no nvidia-smi on PATH to count its GPUs"
     if error and _NO_DEVICES not in error:
-        remedy = "check the host's NVIDIA driver, or set DPO_GPUS_PER_NODE"
+        remedy = "check the host's NVIDIA driver, or set DPO_GPUS_PER_NODE; a container gets "
+        remedy += "nvidia-smi with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
         id = "nvidia-smi-timeout" if error.startswith(_SILENT) else "nvidia-smi-failed"
         raise LaunchError(Exit.PREFLIGHT, error, remedy, id=id)
     return len(smi.gpus) if smi else 0

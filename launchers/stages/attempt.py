@@ -20,7 +20,7 @@ from launchers.stages.export import is_exported
 from launchers.storage import checkpoint, disk, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.system import lookup
-from launchers.system.atomic_file import known_object, read_object, replace
+from launchers.system.atomic_file import replace
 from launchers.upstream import record, source
 from launchers.upstream.table import of_feature
 
@@ -58,9 +58,8 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
         LaunchError: CONFIG naming what differs; IO if the storage does not answer, or the identity
             of before is torn.
     """
-    if (newest := checkpoint.newest(work.checkpoints)) is not None:
-        seal = newest.path / checkpoint.COMPLETE
-        before = known_object(work.inputs, f"write into it what {seal} has under inputs")
+    if checkpoint.newest(work.checkpoints) is not None:
+        before = marker.begun_with(work)
         changed = sorted(k for k in {*before, *inputs} if before.get(k) != inputs.get(k))
         if changed:
             raise LaunchError(
@@ -118,7 +117,7 @@ def settle(
     if recipe.prompt_once is not None or not recipe.has_packed_pairs:
         return recipe.settled[0], ""
     launch, made = settings.launch, marker.read(settings.launch.work.export)
-    begun = [read_object(launch.work.inputs).get("recipe"), made and made.inputs.get("recipe")]
+    begun = [marker.begun_with(launch.work).get("recipe"), made and made.inputs.get("recipe")]
     kept = [each for one in begun for each in recipe.settled if each.identity == one]
     if kept:
         settled, why = kept[0], "as the run began"

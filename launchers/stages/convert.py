@@ -24,7 +24,6 @@ from launchers.plan.model_config import EXPERTS
 from launchers.storage import disk, marker
 from launchers.storage.output import Outcome, produce, usable
 from launchers.system import lookup, training_end
-from launchers.system.atomic_file import read_object
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child
 from launchers.upstream import code_identity
@@ -70,7 +69,7 @@ def _wanted(
     found = marker.read(path)
     if found is not None:
         kept = {**inputs, **{k: v for k, v in found.inputs.items() if k == CODE}}
-        noted = read_object(launch.work.inputs).get(f"convert {path.name}")
+        noted = marker.begun_with(launch.work).get(f"convert {path.name}")
         if noted == marker.digest(found) and usable(path, marker.plain(kept)):
             return kept
     with disk.reporting(path):

@@ -22,7 +22,7 @@ from typing import Any
 
 from launchers import logs
 from launchers.config.workspace import Workspace
-from launchers.storage import chunk_digests, disk, manifest, run_lease, seal_check
+from launchers.storage import chunk_digests, disk, manifest, marker, run_lease, seal_check
 from launchers.storage.chunk_digests import Comparison
 from launchers.system import atomic_file, lookup
 from launchers.system.atomic_file import FOREIGN, flush, partial_of, read_object, replace
@@ -342,8 +342,7 @@ def _foreign(folder: Path, mark: Mapping[str, Any]) -> str:
     the run that holds it; in its attempts it may have had other names, if its folder was moved.
     """
     work = _work(folder)
-    remedy = f"write into it what {COMPLETE} of a checkpoint of this run has under inputs"
-    inputs = atomic_file.known_object(work.inputs, remedy)
+    inputs = marker.begun_with(work)
     run, saved = mark.get("run"), mark.get("inputs")
     if not run or not inputs:
         return ""

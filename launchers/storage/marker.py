@@ -1,4 +1,4 @@
-"""The marker of a finished output: ``.complete.json`` in its folder, written last."""
+"""The marker of a finished output, ``.complete.json`` in its folder, and digests of markers."""
 
 import hashlib
 import json
@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launchers.config.workspace import Workspace
 from launchers.storage.manifest import Entry, Manifest
 from launchers.system import lookup
-from launchers.system.atomic_file import FOREIGN, replace
+from launchers.system.atomic_file import FOREIGN, known_object, replace
 
 NAME = ".complete.json"
+_RESTORE = (
+    "write into it what COMPLETE.json of a checkpoint of this run has under inputs; remove it if "
+    "the run has no checkpoint"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +65,15 @@ def digest_of(folder: Path) -> str:
     """Return the digest of the marker in a folder; empty without one."""
     found = read(folder)
     return digest(found) if found else ""
+
+
+def begun_with(work: Workspace) -> dict[str, Any]:
+    """Return what a run began with: digests by name (``keep_identity``); empty before its start.
+
+    Raises:
+        LaunchError: IO if the storage does not answer, or the file is torn.
+    """
+    return known_object(work.inputs, _RESTORE)
 
 
 def _document(marker: Marker) -> dict[str, Any]:

@@ -28,6 +28,8 @@ CONNECTIONS = 32
 """Connections that are kept; the client warns of each that it would close."""
 DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
 _PLACE = re.compile(r"/apis?/(?:[^/]+/)?v\w+(?:/namespaces/[^/]+(?=/))?/\w+(?:/(?P<name>[^/]+))?")
+_NO_PATH = re.compile("404 page not found")
+"""What the API server says of a path that it does not serve; of an object it says a Status."""
 OpenApiException: type[Exception] = official_client.part("client.exceptions").OpenApiException
 
 
@@ -84,34 +86,6 @@ DRIVERS = Kind(plural="csidrivers", group="storage.k8s.io", namespaced=False)
 DEPLOYMENTS = Kind(plural="deployments", group="apps", namespaced=False)
 """In all namespaces: the controllers may be installed in any."""
 REVIEWS = Kind(plural="selfsubjectaccessreviews", group="authorization.k8s.io", namespaced=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Permission:
-    """A verb on a kind in the release's namespace."""
-
-    verb: str
-    kind: Kind
-    subresource: str = ""
-    purpose: str
-    """The command or action that needs it."""
-    required: bool = True
-    """False when the run starts without it."""
-
-    def __str__(self) -> str:
-        """Return it as in `create jobsets.jobset.x-k8s.io`."""
-        name = self.kind.plural + (f".{self.kind.group}" if self.kind.group else "")
-        return f"{self.verb} {name}" + (f"/{self.subresource}" if self.subresource else "")
-
-    def review(self, namespace: str) -> Object:
-        """Return the SelfSubjectAccessReview that asks for it."""
-        attributes = {"namespace": namespace, "verb": self.verb, "group": self.kind.group}
-        attributes |= {"resource": self.kind.plural, "subresource": self.subresource}
-        return {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,11 +243,12 @@ class Api:
             content = _content(response.read(), path if is_read else "")
         except (HTTPError, OSError, OpenApiException) as error:
             return Answer(status=0, content={"message": _cause(error)})
-        is_text = content.keys() == {"message"}
-        is_page = is_text and response.status == 404 and content["message"].lstrip()[:1] == "<"
-        is_cut = is_page or (is_text and 200 <= response.status < 300)
+        is_text, said = content.keys() == {"message"}, str(content.get("message"))
+        is_page = is_text and response.status < 500 and said.lstrip()[:1] == "<"
+        is_others = response.status == 404 and not _NO_PATH.match(said) and not _is_status(content)
+        is_cut = is_text and 200 <= response.status < 300
         return Answer(
-            status=0 if is_cut else response.status,
+            status=0 if is_page or is_others or is_cut else response.status,
             content=content,
             warnings=[_warning_text(each) for each in response.headers.getlist("Warning")],
             time=_unix_time(response.headers.get("Date")),
@@ -369,6 +344,10 @@ def _content(text: bytes | None, path: str = "") -> dict[str, Any]:
         if is_asked and not rest and all("metadata" in each for each in items or ()):
             return content
     return {"message": (text or b"").decode("utf-8", "replace")[:200]}
+
+
+def _is_status(content: Object) -> bool:
+    return content.get("kind") == "Status"
 
 
 def _warning_text(header: str) -> str:

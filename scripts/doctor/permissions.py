@@ -1,9 +1,9 @@
 """Permissions that a user needs during a run, and those that are missing."""
 
 from scripts.doctor import api as kinds
-from scripts.doctor.api import Answer, Kind, Permission
+from scripts.doctor.api import Answer, Kind
 from scripts.doctor.findings import Finding, fail, ok, unchecked, warn
-from scripts.doctor.snapshot import Snapshot
+from scripts.doctor.snapshot import Permission, Snapshot
 
 INSTALL = "helm install"
 """Helm 4 applies (get, create, patch) and keeps its record in Secrets (`HELM_DRIVER`)."""

@@ -4,8 +4,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scripts.doctor.api import DEVICE_CLASSES as CLASSES
-from scripts.doctor.api import NO_ANSWER, Answer, Kind, Object, Permission
+from scripts.doctor.api import NO_ANSWER, Answer, Kind, Object
 from scripts.quantity import DEVICE_CLASS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permission:
+    """A verb on a kind in the release's namespace."""
+
+    verb: str
+    kind: Kind
+    subresource: str = ""
+    purpose: str
+    """The command or action that needs it."""
+    required: bool = True
+    """False when the run starts without it."""
+
+    def __str__(self) -> str:
+        """Return it as in `create jobsets.jobset.x-k8s.io`."""
+        name = self.kind.plural + (f".{self.kind.group}" if self.kind.group else "")
+        return f"{self.verb} {name}" + (f"/{self.subresource}" if self.subresource else "")
+
+    def review(self, namespace: str) -> Object:
+        """Return the SelfSubjectAccessReview that asks for it."""
+        attributes = {"namespace": namespace, "verb": self.verb, "group": self.kind.group}
+        attributes |= {"resource": self.kind.plural, "subresource": self.subresource}
+        return {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,13 @@ from launchers.exits import USER, Exit
 from scripts.helm import ROOT
 
 SCRIPT = ROOT / "scripts" / "slurm" / "dpo.sbatch"
+AWAY = '[ -e "$0.asked" ] || { touch "$0.asked"; exit 1; }'
+"""Of a client of Slurm whose first question slurmctld does not answer."""
 FAKES = {
     "srun": 'echo "$DPO_GRACE_SECONDS $*" >"$CALLS/srun"; exit $CODE',
-    "squeue": "echo $STATE",
-    "scontrol": 'echo "$*" >"$CALLS/scontrol"',
+    "squeue": f"{AWAY}; echo $STATE",
+    "scontrol": f'{AWAY}; echo "$*" >"$CALLS/scontrol"',
+    "sleep": "",
 }
 
 

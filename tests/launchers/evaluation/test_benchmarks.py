@@ -119,6 +119,13 @@ def test_what_cannot_be_measured_is_refused_before_training(
     assert "scores" not in json.loads(launch.work.benchmarks.read_text())
 
 
+def test_a_library_that_was_killed_is_none_that_lacks_a_name(given: Given, tmp_path: Path) -> None:
+    (tmp_path / "evalscope/api/registry.py").write_text("import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(LaunchError) as unknown:
+        benchmarks.refuse_unknown(*given)
+    assert (unknown.value.code, unknown.value.id) == (Exit.PEER, "benchmarks-unlisted")
+
+
 def test_a_restart_with_the_same_image_does_not_list_the_names_again(given: Given) -> None:
     env = given[1]
     launch, other = (replace(given[0], image=f"registry.example/train:{tag}") for tag in "12")

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from huggingface_hub.errors import HfHubHTTPError
+from modelscope_hub.errors import NotExistError
 
 from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
@@ -18,6 +19,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.hub import huggingface
 from launchers.hub.client import UNKNOWN, HubFile, Listing
 from launchers.hub.fetch import select_files
+from launchers.hub.modelscope import ModelScope
 from launchers.storage import disk
 from tests.launchers.fake_hub import FakeHub, Fault
 from tests.launchers.sources import CANARY, CONFIG, MODEL, get, model_at, refused, tree
@@ -215,6 +217,17 @@ def test_what_stands_between_hub_and_disk_is_no_answer_of_the_hub(
     client = huggingface.HuggingFace(parse_source("hf://o/m@main", "recipe.model"), "model")
     found = client.translate(error)
     assert found is not None and (found.error.code, found.transient) == (code, is_transient)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [({"Code": 10010205001}, Exit.INPUT_MISSING), ("<html>", Exit.UNAVAILABLE)],
+)
+def test_a_404_of_a_proxy_is_no_answer_of_modelscope(body: object, code: Exit) -> None:
+    client = ModelScope(parse_source("ms://o/m@main", "recipe.model"), "model")
+    found = client.translate(NotExistError("404", status_code=404, response_body=body))
+    assert found is not None and found.error.code == code
+    assert found.transient == (code == Exit.UNAVAILABLE)
 
 
 def test_no_list_of_files_is_no_empty_one(

@@ -45,12 +45,14 @@ def test_a_bare_host_trains_on_every_gpu_that_cuda_sees_or_as_many_as_it_says(
     [
         ("exec sleep 30", "nvidia-smi-timeout"),
         ("echo Driver/library mismatch; exit 18", "nvidia-smi-failed"),
+        ("", "nvidia-smi-failed"),  # a container of compute without utility
     ],
 )
 def test_a_driver_without_an_answer_is_no_host_without_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, id: str
 ) -> None:
     monkeypatch.setattr(probes, "SMI_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(probes, "DRIVERS", (tmp_path,))
     with pytest.raises(LaunchError) as no:
-        gpus(host(tmp_path, script))
+        gpus(host(tmp_path, script) if script else {**RUN, "PATH": ""})
     assert (no.value.code, no.value.id) == (Exit.PREFLIGHT, id)

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from launchers.config.recipe import Recipe
-from launchers.config.settings import from_env
+from launchers.config.settings import Code, from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
+from launchers.inputs.paths import clone_path
 from launchers.logs import LOG
 from launchers.run import rehearse
 from launchers.stages.attempt import (
@@ -27,6 +28,7 @@ from tests.launchers.recipes import plain
 from tests.launchers.stages.checkpoints import sealed
 
 RECIPE = plain()
+CODE = Code(url="https://example.org/a.git", ref="main", secret=None)
 
 
 def test_attempts_count_up_independently_of_kubernetes(work: Workspace) -> None:
@@ -76,6 +78,7 @@ def moved(work: Workspace) -> object:
     ("name", "decide"),
     [
         ("inputs.json", newest),
+        ("inputs.json", lambda work: clone_path(CODE, work)),
         ("attempts/1/start.json", moved),
         (
             f"checkpoints/checkpoint-5/{FEATURES}",

@@ -24,6 +24,13 @@ NOT_WHOLE = {
     "other": b'{"items": [null]}',
     "null": b'{"items": null}',
 }
+SAID = {
+    "": b"404 page not found",
+    "page": b"<html>",
+    "status": b'{"kind": "Status", "message": "x not found"}',
+    "backend": b"default backend - 404",
+    "route": b'{"message": "no Route matched with those values"}',
+}
 SECRET = {"metadata": {"name": "preferences-git"}, "data": {"token": HIDDEN, "empty": ""}}
 
 
@@ -33,7 +40,7 @@ class Handler(Silent):
         if path == "/proxy":
             return self.say(502, b"<html>bad gateway</html>")
         if path.startswith("/status_"):
-            return self.say(int(path[8:11]), b"<html>" if "page" in path else b"404 page not found")
+            return self.say(int(path[8:11]), SAID[path[12:]])
         if path.startswith("/api/v1/no_list_"):
             return self.say(200, NOT_WHOLE.get(path[16:], b""))
         if path == "/long":
@@ -79,7 +86,12 @@ def test_a_refusal_is_an_answer(api: Api) -> None:
     ("what", "lost", "absent"),
     [
         ("404", False, True),
-        ("404_page", True, False),  # of a proxy: the API server answers in JSON, or these words
+        ("404_status", False, True),
+        ("404_page", True, False),  # of a proxy, as the next ones
+        ("404_backend", True, False),
+        ("404_route", True, False),
+        ("403_page", True, False),
+        ("403_status", False, False),
         ("302_page", True, False),
         ("408", True, False),
         ("410", True, False),  # a list that has expired

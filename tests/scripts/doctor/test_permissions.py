@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from scripts.doctor.api import JOBSETS, PODS, Answer, Permission
+from scripts.doctor.api import JOBSETS, PODS, Answer
 from scripts.doctor.command import examine
 from scripts.doctor.findings import Finding, Level
 from scripts.doctor.permissions import needed_permissions
-from scripts.doctor.snapshot import Snapshot
+from scripts.doctor.snapshot import Permission, Snapshot
 from tests.scripts.doctor.healthy import PLURALS, forbidden, found, groups, release, snapshot
 from tests.scripts.doctor.test_storage import NEW
 
