@@ -82,7 +82,7 @@ def train(
     resume = attempt.resume.path if attempt.resume else None
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
     logged, kills = last_step(work.checkpoints), oom_kills()
-    command = _without_attempt(launch, recipe, env)
+    command = _shared_by_attempts(launch, recipe, env)
     with (
         stopping(peers.agreement, processes=command.nproc, grace_seconds=launch.grace) as stop,
         watching(launch, hang, stop.board, peers, folder, env) as watch,
@@ -193,7 +193,7 @@ def _end(child: Child, grace: float, spare: Collection[int]) -> None:
         logs.info("training processes ended", seconds=round(seconds, 1))
 
 
-def _without_attempt(launch: Launch, recipe: Recipe, env: Mapping[str, str]) -> Command:
+def _shared_by_attempts(launch: Launch, recipe: Recipe, env: Mapping[str, str]) -> Command:
     """Return program and environment of the training processes that all attempts share."""
     nproc, withheld = launch.nproc_per_node, tracker_keys(recipe, launch.place)
     shared = {

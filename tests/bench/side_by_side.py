@@ -4,9 +4,7 @@ Each is a torchrun in its own session, so that a hanging one is ended without th
 assigns distinct ports.
 """
 
-import contextlib
 import math
-import os
 import signal
 import subprocess
 import time
@@ -16,6 +14,7 @@ from pathlib import Path
 
 from launchers.system.process import adopt_orphans, descendants, kill_descendants
 from tests.bench.session import GROUP, left, left_in_group
+from tests.launchers.processes import signal_all
 
 PAUSE = 0.2
 """Poll interval in seconds."""
@@ -118,9 +117,7 @@ def _reap(running: dict[str, _Begun]) -> dict[str, Ended]:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """End one with its workers, which lead their own sessions."""
-    for pid in [*descendants(process.pid), process.pid]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    signal_all([*descendants(process.pid), process.pid], signal.SIGKILL)
     process.wait()
 
 

@@ -2,11 +2,10 @@
 
 import contextlib
 import json
-import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import STDOUT, Popen
@@ -15,6 +14,7 @@ from typing import Any
 from launchers.exits import FREE, USER
 from launchers.system.process import descendants
 from tests.launchers.pods import FAKES, ROOT, Pods
+from tests.launchers.processes import signal_all
 
 TRAINER = Path(__file__).parent / "trainer"
 MAX_RESTARTS = 5
@@ -160,9 +160,3 @@ def signal_pod(pod: Popen[str], name: str) -> None:
     pod.send_signal(signal.SIGCONT)
     pod.wait()
     signal_all(inside - {pod.pid}, signal.SIGKILL)
-
-
-def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)

@@ -14,9 +14,9 @@ from typing import Any
 from launchers.hang.record import FILE
 from launchers.system.process import descendants
 from scripts.helm import ROOT
-from tests.faults.gang import signal_all
 from tests.hang.cases import NODES, PER_NODE, Case
 from tests.launchers.pods import FAKES, Pods
+from tests.launchers.processes import signal_all
 from tests.launchers.training_environment import PYTHON
 
 FLOORS = "start=120,first_step=15,data=5,step=5,evaluation=5,save=5,reference=5,end=25"

@@ -10,9 +10,9 @@ import pytest
 from launchers.exits import Exit
 from launchers.storage.lock_owner import parse_owner
 from launchers.system.process import descendants
-from tests.faults.gang import signal_all
 from tests.launchers import warm
 from tests.launchers.pods import PYTHONPATH, Pods, end
+from tests.launchers.processes import signal_all
 from tests.launchers.waiting import eventually
 
 JOBSET = ("JOB_COMPLETION_INDEX", "DPO_JOB_INDEX", "DPO_COMPLETIONS", "DPO_NODES")

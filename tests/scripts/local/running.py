@@ -44,7 +44,3 @@ def wait_for_lines(process: subprocess.Popen[str], text: str, count: int) -> Non
         line = process.stdout.readline()
         assert line, "the runner has ended"
         count -= text in line
-
-
-def gone(pids: Sequence[int]) -> bool:
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from launchers.system.process import descendants
+from tests.launchers.processes import is_running
 from tests.scripts.local.rendered import job
-from tests.scripts.local.running import gone, pod_folder, run, start, wait_for_lines
+from tests.scripts.local.running import pod_folder, run, start, wait_for_lines
 
 # Starts a grandchild in a session of its own that ignores SIGTERM, as torchrun's workers may.
 STUBBORN = """
@@ -41,7 +42,7 @@ def test_stopping_leaves_no_process(tmp_path: Path, number: signal.Signals, expe
     process.send_signal(number)
     process.communicate(timeout=30)
     assert process.returncode == expected
-    assert gone(below)
+    assert not any(map(is_running, below))
 
 
 def test_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period(tmp_path: P
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=30)
     assert "is killed: still running after the grace period of 1 s" in output
-    assert gone(below)
+    assert not any(map(is_running, below))
 
 
 def test_when_one_pod_fails_the_others_get_sigterm_and_time_to_save(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_grace_period(tmp_path: Path) -> N
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     assert time.monotonic() - began < 20
-    assert gone(below)
+    assert not any(map(is_running, below))
 
 
 def test_a_pod_that_ends_leaves_nothing_behind_either(tmp_path: Path) -> None:
@@ -93,4 +94,4 @@ def test_a_pod_that_ends_leaves_nothing_behind_either(tmp_path: Path) -> None:
     code, _ = run(tmp_path, script)
     assert code == 0
     pids = [int((pod_folder(tmp_path, f"run-node-0-{i}") / "log").read_text()) for i in (0, 1)]
-    assert gone(pids)
+    assert not any(map(is_running, pids))
