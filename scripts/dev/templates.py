@@ -1,4 +1,4 @@
-"""Write ``launchers/upstream/templates.py``: the models and templates that ms-swift knows.
+"""Write ``launchers/upstream/templates.json``: the models and templates that ms-swift knows.
 
 ``python -m scripts.dev.templates`` asks the registries of the installed releases, which must be
 imported: their names are made in loops. Where two differ, the one with fewer choices counts: what
@@ -8,15 +8,14 @@ one of them can choose is not refused.
 import ast
 import json
 import subprocess
-import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.dev.flags import VENVS
+from scripts.dev.flags import VENVS, json_text
 from scripts.helm import ROOT
 
-TARGET = ROOT / "launchers" / "upstream" / "templates.py"
+TARGET = ROOT / "launchers" / "upstream" / "templates.json"
 ASK = """
 import json, swift.model, swift.template
 from swift.model.model_meta import MODEL_MAPPING, _get_arch_mapping
@@ -44,44 +43,6 @@ print("\\n" + json.dumps({
 """
 """Source: ``swift/pipelines/train/sft.py`` refuses packing where ``support_padding_free`` is false,
 or not set and the model is multimodal."""
-HEADER = '''\
-"""Models and templates that ms-swift knows; made by ``scripts/dev/templates.py``, do not edit."""
-
-# ruff: noqa: SIM905
-
-
-def _table(text: str) -> dict[str, list[str]]:
-    rows = (row.split(":") for row in " ".join(text.split()).split("; "))
-    return {{name: names.split() for name, names in rows}}
-
-
-TYPES = _table("""
-{types}
-""")
-"""Architecture of config.json to its model types in ms-swift."""
-TEMPLATES = _table("""
-{templates}
-""")
-"""Model type to its templates, where ms-swift chooses among them by the model's name."""
-UNPACKED = tuple(
-    """
-{unpacked}
-""".split()
-)
-"""Templates for which ms-swift refuses packing and padding_free."""
-UNPACKED_ARCHITECTURES = frozenset(
-    """
-{unpacked_architectures}
-""".split()
-)
-"""Architectures all of whose templates are ``UNPACKED``."""
-NOT_ON_MEGATRON = frozenset(
-    """
-{not_on_megatron}
-""".split()
-)
-"""Architectures none of whose model types mcore-bridge has, in any of the releases."""
-'''
 
 
 def ask(venv: Path) -> dict[str, Any]:
@@ -99,7 +60,7 @@ def ask(venv: Path) -> dict[str, Any]:
 
 
 def render(answers: Iterable[Mapping[str, Any]]) -> str:
-    """Return the module for several releases, the oldest first."""
+    """Return the tables for several releases, the oldest first."""
     types: dict[str, list[str]] = {}
     templates: dict[str, list[str]] = {}
     unpacked, architectures, on_megatron = set[str](), set[str](), set[str]()
@@ -111,21 +72,15 @@ def render(answers: Iterable[Mapping[str, Any]]) -> str:
         on_megatron |= {name for name, found in each["types"].items() if known & set(found)}
         unpacked |= set(each["unpacked"])
         architectures |= set(each["unpacked_architectures"])
-    return HEADER.format(
-        types=_rows(types),
-        templates=_rows(templates),
-        unpacked=_wrapped(sorted(unpacked)),
-        unpacked_architectures=_wrapped(sorted(architectures)),
-        not_on_megatron=_wrapped(sorted({*types} - on_megatron)),
+    return json_text(
+        {
+            "types": dict(sorted(types.items())),
+            "templates": dict(sorted(templates.items())),
+            "unpacked": sorted(unpacked),
+            "unpacked_architectures": sorted(architectures),
+            "not_on_megatron": sorted({*types} - on_megatron),
+        }
     )
-
-
-def _rows(table: Mapping[str, Iterable[str]]) -> str:
-    return _wrapped([f"{name}: {' '.join(found)}" for name, found in sorted(table.items())], "; ")
-
-
-def _wrapped(words: Iterable[str], separator: str = " ") -> str:
-    return textwrap.fill(separator.join(words), 99, break_on_hyphens=False)
 
 
 if __name__ == "__main__":

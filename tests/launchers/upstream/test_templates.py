@@ -11,7 +11,7 @@ from tests.launchers.training_environment import TRAIN
 
 
 @pytest.mark.skipif(not all(map(Path.exists, VENVS)), reason=f"no {TRAIN}: run `make setup`")
-def test_the_module_is_made_of_all_releases() -> None:
+def test_the_tables_are_made_of_all_releases() -> None:
     assert TARGET.read_text(encoding="utf-8") == render(map(ask, VENVS))
 
 
