@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers.system import lookup
 from launchers.system.failures import tail
 
 LOG = "logging.jsonl"
@@ -50,12 +49,3 @@ def parse_step(line: str) -> Step | None:
     except (ValueError, TypeError, StopIteration):
         return None
     return Step(number=number, total=total, row=row)
-
-
-def read_losses(log: Path) -> list[Step]:
-    """Return the rows of training steps, which have a loss, in the order of the file.
-
-    A step that was trained again after a resume has several rows.
-    """
-    steps = map(parse_step, (lookup.text(log) or "").splitlines())
-    return [step for step in steps if step and "loss" in step.row]

@@ -4,26 +4,26 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 from rich.console import Console
+from rich.table import Table
 
 from launchers.config.workspace import Workspace
-from launchers.metrics.trainer_log import LOG
 from launchers.rules.table import SWIFT
-from scripts.demo import report, sources
+from scripts.demo import sources
 from scripts.demo.sources import Sources
 from scripts.helm import ROOT
 from scripts.local.command import Request, run_locally
 from scripts.local.runner import training_python
-from scripts.local.trainer_log import read_steps
 from scripts.problem import Problem
 from scripts.report import command as reporting
 from scripts.report import reading
+from scripts.report.record import RunRecord
+from scripts.terminal import plain_table
 
 FOLDER = ROOT / ".demo"
 RUN = "demo"
@@ -31,7 +31,8 @@ REQUIRED_ACCURACY = 0.95
 """Minimum held-out accuracy; a random model has about 0.5, and the task is easy to learn."""
 UP_TO_DATE = "up to date"
 
-Phases = dict[str, tuple[float, str]]
+Score = Mapping[str, float]
+"""Measurements of `score.py` on the held-out pairs."""
 
 
 def run(folder: Path, console: Console, swift: str = SWIFT) -> int:
@@ -40,10 +41,9 @@ def run(folder: Path, console: Console, swift: str = SWIFT) -> int:
     made, workspace = Sources(root=folder / "sources", swift=swift), folder / "workspace"
     own = str(ROOT / ".tools" / f"train-{swift}" / "bin" / "python")
     python = training_python(ROOT, None if swift == SWIFT else own)
-    phases: Phases = {}
     if not sources.is_current(made):
         remove(folder)  # an earlier run used other sources
-    prepare(made, python, phases, console)
+    prepare(made, python, console)
     files = [sources.VALUES, made.values]
     request = Request(run=RUN, files=files, workspace=workspace, python=str(python))
     code = run_locally(request, console)
@@ -51,22 +51,29 @@ def run(folder: Path, console: Console, swift: str = SWIFT) -> int:
         console.print(f"the run ended with exit code {code}", style="red")
         return code
     work = Workspace(root=workspace, run=RUN)
-    phases |= report.read_phases(work.progress)
-    with phase("score", phases, console) as note:
+    with phase("score", console) as note:
         score, state = scored(made, work.export, python, folder / "score.json")
         note(state)
-    shown = report.Report(
-        steps=read_steps(work.checkpoints / LOG),
-        score=score,
-        pairs_per_step=pairs_per_step(),
-        phases=phases,
-    )
-    console.print(report.phase_table(shown), report.table(shown))
+    record = reading.read(work)
+    console.print(table(record, score))
     console.print(f"checkpoint  {work.export}", soft_wrap=True)
     page = folder / "report.html"
-    page.write_text(reporting.render([reading.read(work)]), encoding="utf-8")
+    page.write_text(reporting.render([record]), encoding="utf-8")
     console.print(f"report      {page}", soft_wrap=True)
-    return verdict(score.accuracy_after, console)
+    return verdict(score["accuracy_after"], console)
+
+
+def table(record: RunRecord, score: Score) -> Table:
+    """Return accuracy and margin on held-out pairs, and the loss, before and after training."""
+    loss = record.curves["loss"]
+    shown = plain_table(f"DPO, {record.step} of {record.total} steps", "before", "after")
+    for name, before, after in (
+        ("accuracy on held-out pairs", score["accuracy_before"], score["accuracy_after"]),
+        ("reward margin on the same", 0.0, score["margin_after"]),
+        ("training loss", loss.means[0], loss.means[-1]),
+    ):
+        shown.add_row(name, f"{before:.3f}", f"{after:.3f}")
+    return shown
 
 
 def verdict(accuracy: float, console: Console) -> int:
@@ -78,17 +85,17 @@ def verdict(accuracy: float, console: Console) -> int:
     return 1
 
 
-def prepare(made: Sources, python: Path, phases: Phases, console: Console) -> None:
+def prepare(made: Sources, python: Path, console: Console) -> None:
     """Create pairs, model and code repository, unless they are up to date."""
-    with phase("pairs", phases, console) as note:
+    with phase("pairs", console) as note:
         if sources.is_current(made):
             note(UP_TO_DATE)
             return
         train, held_out = sources.make_pairs(made)
         note(f"{train + held_out} from docstrings, {held_out} of them held out")
-    with phase("model", phases, console) as note:
+    with phase("model", console) as note:
         note(f"Qwen3 with {int(sources.make_model(made, python)):,} parameters")
-    with phase("code", phases, console) as note:
+    with phase("code", console) as note:
         commit = sources.make_code(made)
         note(commit[:12])
     sources.write_values(made, commit)
@@ -96,26 +103,26 @@ def prepare(made: Sources, python: Path, phases: Phases, console: Console) -> No
 
 
 @contextmanager
-def phase(name: str, phases: Phases, console: Console) -> Iterator[Callable[[str], None]]:
+def phase(name: str, console: Console) -> Iterator[Callable[[str], None]]:
     """Time a phase, show a spinner, and print the note that the body gives."""
     started, texts = time.monotonic(), ["done"]
     with console.status(f"{name} ..."):
         yield texts.append
-    phases[name] = (time.monotonic() - started, texts[-1])
-    console.print(f"{name}: {texts[-1]} ({phases[name][0]:.1f} s)", highlight=False)
+    seconds = time.monotonic() - started
+    console.print(f"{name}: {texts[-1]} ({seconds:.1f} s)", highlight=False)
 
 
-def scored(made: Sources, export: Path, python: Path, cache: Path) -> tuple[report.Score, str]:
+def scored(made: Sources, export: Path, python: Path, cache: Path) -> tuple[Score, str]:
     """Return the score of the exported checkpoint; it is cached by the digest of the files."""
     key = digest([made.held_out, *sorted(export.glob("*.safetensors"))])
     if cache.exists():
         kept = json.loads(cache.read_text(encoding="utf-8"))
         if kept["key"] == key:
-            return report.Score(**kept["score"]), UP_TO_DATE
+            return kept["score"], UP_TO_DATE
     arguments = [str(made.held_out), str(made.model), str(export), str(beta())]
     score = json.loads(sources.in_training(python, "scripts.demo.score", arguments))
     cache.write_text(json.dumps({"key": key, "score": score}) + "\n", encoding="utf-8")
-    return report.Score(**score), "the exported checkpoint on the held-out pairs"
+    return score, "the exported checkpoint on the held-out pairs"
 
 
 def digest(files: list[Path]) -> str:
@@ -128,18 +135,8 @@ def digest(files: list[Path]) -> str:
 
 def beta() -> float:
     """Return DPO's beta in the demo's values."""
-    return float(_values()["recipe"]["args"]["beta"])
-
-
-def pairs_per_step() -> int:
-    """Return the global batch size in pairs."""
-    values = _values()
-    return int(values["nodes"]) * int(values["recipe"]["args"]["per_device_train_batch_size"])
-
-
-def _values() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(sources.VALUES.read_text(encoding="utf-8"))
-    return loaded
+    values = yaml.safe_load(sources.VALUES.read_text(encoding="utf-8"))
+    return float(values["recipe"]["args"]["beta"])
 
 
 def clean(folder: Path, console: Console) -> None:

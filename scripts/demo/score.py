@@ -11,6 +11,7 @@ Usage, in the training environment: python -m scripts.demo.score PAIRS.jsonl BAS
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def accuracy(chosen: list[float], rejected: list[float]) -> float:
     return sum(good > bad for good, bad in zip(chosen, rejected, strict=True)) / len(chosen)
 
 
-def margin(new: list[list[float]], base: list[list[float]]) -> float:
+def margin(new: Sequence[list[float]], base: Sequence[list[float]]) -> float:
     """Return the mean log-ratio difference without beta; arguments are [chosen, rejected].
 
     >>> margin([[-1.0], [-4.0]], [[-2.0], [-2.0]])
@@ -78,8 +79,8 @@ def log_probabilities(model: Any, tokenizer: Any, rows: list[Encoded]) -> list[f
     return sums
 
 
-def judge(folder: Path, pairs: list[Pair]) -> tuple[list[float], list[float], float]:
-    """Return log-probabilities of chosen and of rejected, and the mean tokens of a pair."""
+def judge(folder: Path, pairs: list[Pair]) -> tuple[list[float], list[float]]:
+    """Return the log-probabilities of chosen and of rejected answers."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -89,8 +90,7 @@ def judge(folder: Path, pairs: list[Pair]) -> tuple[list[float], list[float], fl
     texts += [(pair.prompt, pair.rejected) for pair in pairs]
     rows = [encode(tokenizer, prompt, answer) for prompt, answer in texts]
     sums = log_probabilities(model, tokenizer, rows)
-    tokens = sum(len(ids) for ids, _ in rows) / len(pairs)
-    return sums[: len(pairs)], sums[len(pairs) :], tokens
+    return sums[: len(pairs)], sums[len(pairs) :]
 
 
 def main() -> None:
@@ -99,15 +99,12 @@ def main() -> None:
         sys.exit("usage: python -m scripts.demo.score PAIRS.jsonl BASE EXPORT BETA")
     os.environ["HF_HUB_OFFLINE"] = "1"  # both checkpoints are folders
     pairs = read_jsonl(Path(sys.argv[1]))
-    *base, _ = judge(Path(sys.argv[2]), pairs)
-    *new, tokens = judge(Path(sys.argv[3]), pairs)
+    base, new = (judge(Path(folder), pairs) for folder in sys.argv[2:4])
     result = {
         "pairs": len(pairs),
         "accuracy_before": accuracy(*base),
         "accuracy_after": accuracy(*new),
-        "margin_before": 0.0,
         "margin_after": float(sys.argv[4]) * margin(new, base),
-        "tokens_per_pair": tokens,
     }
     print(json.dumps(result))
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from scripts.local.trainer_log import Follower
+from launchers.metrics.trainer_log import parse_step
+from launchers.progress.training import Tail
 
 EVENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (\w+) (?:rank=\d+ )?(.*)")
 LIMIT = 100
@@ -36,7 +37,8 @@ class Display:
     def __init__(self, console: Console, trainer_log: Path, *, verbose: bool = False) -> None:
         """Show events on `console` and steps of `trainer_log`; `verbose` shows all output."""
         self.console = console
-        self._steps = Follower(trainer_log)
+        begin = trainer_log.stat().st_size if trainer_log.exists() else 0
+        self._log = Tail(path=trainer_log, offset=begin)  # after the steps of earlier attempts
         self._verbose = verbose
         self._next = 0.0
         self._lock = threading.Lock()
@@ -61,7 +63,7 @@ class Display:
         """Show the newest step; called several times a second."""
         if time.monotonic() < self._next:
             return
-        step = self._steps.newest()
-        if step:
+        steps = map(parse_step, reversed(self._log.lines()))
+        if step := next((each for each in steps if each and "loss" in each.row), None):
             self._next = time.monotonic() + STEP_SECONDS
             self.note(f"step {step.number}/{step.total} loss={step.row['loss']:.4f}")

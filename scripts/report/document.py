@@ -14,7 +14,6 @@ The format, version 1; `schema` rises when a field changes its meaning or goes:
                     kept_seconds, lost_steps, lost_seconds, evaluation_seconds,
                     end{rank, code, class, id, cause, remedy}}],
           effective (share of the time since the first start, in steps that count),
-          gpu_hours{held, restarts (of them: starts after the first, steps trained again)},
           cost{gpu_hours{held, trained, evaluation, lost, waiting, epoch, thousand_pairs},
                amount{the same, in currency}, currency, kwh} (from the start of the pods),
           time{began, seconds, totals{waited, started, trained, between, lost, after}},
@@ -46,7 +45,7 @@ def build(runs: Sequence[RunRecord], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _run(run: RunRecord, name: str) -> dict[str, Any]:
-    found, hours = timeline.build(run), timeline.gpu_hours(run)
+    found = timeline.build(run)
     return {
         "name": name,
         "place": run.place,
@@ -72,7 +71,6 @@ def _run(run: RunRecord, name: str) -> dict[str, Any]:
         "evaluations": [vars(each) | {"values": dict(each.values)} for each in run.evaluations],
         "attempts": [_attempt(each) for each in run.attempts],
         "effective": timeline.effective(run),
-        "gpu_hours": dict(zip(("held", "restarts"), hours, strict=True)) if hours else None,
         "cost": spent.document(
             spent.spent(run.progress, run.plan), run.prices, part(run.plan, "gang").get("card")
         ),

@@ -81,18 +81,10 @@ def figures(run: RunRecord) -> Iterator[Row]:
 
 
 def _cost(run: RunRecord) -> Iterator[Row]:
-    """Yield the GPU-hours of the training processes, and what they cost."""
-    hours = timeline.gpu_hours(run)
-    if hours is None:
-        return
-    held, restarts = hours
-    yield "GPU-hours", f"{held:,.1f}", f"of restarts {restarts:,.1f}; without queue and stages"
-    model = part(run.plan, "gang").get("card")
-    whole, lost = (run.prices.of(model, each) for each in hours)
-    if whole:
-        yield "Cost", whole, f"of the GPU-hours; of restarts {lost}"
+    """Yield the GPU-hours of a run, and what they cost."""
     if (used := spent.spent(run.progress, run.plan)) is not None:
-        yield "Used in all", spent.text(used, run.prices, model), "from the start of the pods"
+        model = part(run.plan, "gang").get("card")
+        yield "GPU-hours", spent.text(used, run.prices, model), "from the start of the pods"
 
 
 def _training_loss(run: RunRecord) -> Iterator[Row]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from launchers.state.json_text import part
 from scripts.report.record import Attempt, RunRecord
 
 Kind = Literal["waited", "started", "trained", "between", "lost", "after"]
@@ -105,27 +104,6 @@ def effective(run: RunRecord) -> float | None:
     """
     timeline = build(run)
     return timeline.share("trained") if timeline else None
-
-
-def gpu_hours(run: RunRecord) -> tuple[float, float] | None:
-    """Return the GPU-hours of the training processes, and those that restarts cost of them.
-
-    A restart costs its start and the steps that are trained again. GPUs are held from the admission
-    of the pods on, but no file has the time before an attempt. None if the run has no GPUs.
-    """
-    found, gang = build(run), part(run.plan, "gang")
-    gpus, nodes = gang.get("gpus_per_node"), gang.get("nodes")
-    if found is None or not isinstance(gpus, int) or not isinstance(nodes, int) or not gpus:
-        return None
-    held = [span for span in found.spans if span.kind != "waited"]
-    again = [
-        span
-        for span in held
-        if span.kind == "lost"
-        or (span.kind == "started" and span.attempt != run.attempts[0].number)
-    ]
-    whole, lost = (sum(span.seconds for span in spans) for spans in (held, again))
-    return whole * gpus * nodes / 3600, lost * gpus * nodes / 3600
 
 
 def _spans(attempt: Attempt, at: float, began: float) -> Iterator[Span]:

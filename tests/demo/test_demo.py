@@ -1,5 +1,6 @@
 """Decisions of the demo: current sources, failures, files that it may remove."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from scripts.demo import sources
 from scripts.demo.score import accuracy, margin
 from scripts.demo.sources import Sources
 from scripts.problem import Problem
+from scripts.report.columns import Points
+from scripts.report.record import RunRecord
 
 
 def test_a_model_that_has_not_learned_fails_the_demo() -> None:
@@ -61,6 +64,20 @@ def test_cleaning_removes_the_whole_folder_and_may_be_repeated(tmp_path: Path) -
         assert not folder.exists()
 
 
-def test_the_batch_and_beta_are_those_of_the_values() -> None:
-    assert demo.pairs_per_step() == 16
+def test_the_table_shows_before_and_after() -> None:
+    loss = Points(steps=(1, 100), means=(0.6931, 0.25), recorded=2)
+    record = RunRecord(name="demo", place="", curves={"loss": loss}, step=100, total=100)
+    console = Console(width=120)
+    with console.capture() as captured:
+        score = {"accuracy_before": 0.5, "accuracy_after": 0.975, "margin_after": 4.25}
+        console.print(demo.table(record, score))
+    _, *rows = (re.split(" {2,}", line.strip()) for line in captured.get().splitlines())
+    assert rows == [
+        ["accuracy on held-out pairs", "0.500", "0.975"],
+        ["reward margin on the same", "0.000", "4.250"],
+        ["training loss", "0.693", "0.250"],
+    ]
+
+
+def test_the_scores_beta_is_that_of_the_values() -> None:
     assert demo.beta() == 0.3

@@ -25,7 +25,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The workspace after `megatron-dpo rehearse --local` of the demo's values."""
     root = tmp_path_factory.mktemp("rehearsal")
     made = Sources(root=root / "sources")
-    demo.prepare(made, training_python(ROOT, None), {}, Console(quiet=True))
+    demo.prepare(made, training_python(ROOT, None), Console(quiet=True))
     values = [word for file in (sources.VALUES, made.values) for word in ("-f", str(file))]
     words = [sys.executable, "-m", "scripts.cli", "rehearse", "--local", "--run", "demo", *values]
     words += ["--workspace", str(root / "workspace")]

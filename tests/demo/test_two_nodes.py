@@ -16,8 +16,9 @@ import pytest
 
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
-from launchers.metrics.trainer_log import LOG, read_losses
+from launchers.metrics.trainer_log import LOG
 from launchers.storage.checkpoint import COMPLETE
+from tests.launchers.trainer_log import read_losses
 
 pytestmark = pytest.mark.demo
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,13 +5,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers.metrics.trainer_log import LOG, read_losses
+from launchers.metrics.trainer_log import LOG
 from tests.e2e import queues, sources, standin
 from tests.e2e.measured import measured
 from tests.e2e.merge import merge
 from tests.e2e.release import A100, CPU, Release, Values
 from tests.e2e.runs import Run
 from tests.e2e.space import Space
+from tests.launchers.trainer_log import read_losses
 
 NAME = "dpo-42"
 MINUTES = 8.0

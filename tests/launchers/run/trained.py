@@ -11,13 +11,14 @@ import yaml
 
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
-from launchers.metrics.trainer_log import LOG, read_losses
+from launchers.metrics.trainer_log import LOG
 from launchers.system.process import descendants
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
 from tests.launchers.pods import Pods, end
 from tests.launchers.stages.checkpoints import newest_step
+from tests.launchers.trainer_log import read_losses
 from tests.launchers.training import demo_run
 from tests.launchers.training_environment import PYTHON
 

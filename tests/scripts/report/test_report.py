@@ -20,7 +20,7 @@ from launchers.metrics import rows
 from launchers.system import atomic_file
 from scripts.observe.command import Target
 from scripts.observe.ways import Source
-from scripts.prices import NONE, Prices
+from scripts.prices import Prices
 from scripts.problem import Problem
 from scripts.report import (
     Format,
@@ -91,16 +91,13 @@ def test_the_effective_training_time_is_the_launchers_and_the_timelines(run: Run
     assert "trained 40 s (20 %)" in command.render([measured], "md")
 
 
-def test_gpu_hours_are_those_of_training_processes(run: RunRecord) -> None:
+def test_gpu_hours_are_those_that_status_shows(run: RunRecord) -> None:
     gang = {"gang": {"nodes": 2, "gpus_per_node": 8, "card": "h200"}}
-    priced = replace(run, plan=gang, prices=Prices(currency="EUR", gpu_hour={"h200": 9.0}))
-    held, restarts = (40 + 6 + 50 + 8) * 16 / 3600, (8 + 30) * 16 / 3600
-    assert timeline.gpu_hours(priced) == pytest.approx((held, restarts))
-    shown = figures(priced)
-    assert shown["GPU-hours"] == ("0.5", "of restarts 0.2; without queue and stages")
-    assert shown["Cost"] == ("4.16 EUR", "of the GPU-hours; of restarts 1.52 EUR")
-    assert "Cost" not in figures(replace(priced, prices=NONE))
-    assert timeline.gpu_hours(replace(run, plan={})) is None, "a run without GPUs"
+    held = {**run.progress, "held_seconds": 225.0}
+    prices = Prices(currency="EUR", gpu_hour={"h200": 9.0})
+    shown = figures(replace(run, plan=gang, progress=held, prices=prices))["GPU-hours"]
+    assert shown[0].startswith("1.0 GPU-hours, 9.00 EUR")
+    assert "GPU-hours" not in figures(run), "a run without GPUs"
 
 
 @pytest.mark.parametrize("goodput", [None, 0.25, 0, -1, 7, "x"])
