@@ -113,8 +113,6 @@ _ABORTING = frozenset({FailureClass.INFRA, FailureClass.GPU_MEMORY, FailureClass
 _WEAK = frozenset({"exception", *(rule.id for rule in CAUSES if rule.weak)})
 _GENERAL = frozenset({"exception", "recipe-or-plugin"})
 """Verdicts by the type of an exception, whose text is of no known cause."""
-_BY_WORDS = frozenset({"recipe-or-plugin", "tensors-differ", "dataset-rows", "dataset-not-json"})
-"""Verdicts by general words: where the exception was raised tells more."""
 _OUTSIDE = _ABORTING | {FailureClass.STORAGE}
 _FILES = frozenset({FailureClass.STORAGE, FailureClass.HOST_MEMORY})
 _SYSTEM = _OUTSIDE | {FailureClass.NETWORK, FailureClass.HANG}
@@ -157,7 +155,8 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
         others = ((line for line in lines if _rank(line) in ("", rank)) for rank in sorted(ranks))
         return worst(v for own in others if (v := verdict("".join(own), started=started)))
     found = _verdict(text, started=started)
-    return found if found is None or started else _with_rows(_with_place(found, text), text)
+    placed = found and _with_place(found, text)
+    return placed if placed is None or started else _with_rows(placed, text)
 
 
 def _plain(text: str) -> str:
@@ -183,11 +182,10 @@ def _rank(line: str) -> str:
 
 def _with_place(found: Verdict, text: str) -> Verdict:
     """Return the verdict by the code that raised the exception, if its words tell less."""
-    if found.id not in _BY_WORDS:
-        return found
-    frames = text[text.rfind("Traceback (") + 1 :]
-    id = next((id for id, pattern in PLACES if pattern.search(frames)), "")
-    rule = next((rule for rule in RULES if rule.id == id), None)
+    places = [(id, pattern) for ids, id, pattern in PLACES if found.id in ids]
+    frames = text[text.rfind("Traceback (") + 1 :] if places else ""
+    id = next((id for id, pattern in places if pattern.search(frames)), "")
+    rule = next((rule for rule in (*CAUSES, *RULES) if rule.id == id), None)
     return found if rule is None else _by(rule, found.cause, rule.code)
 
 

@@ -6,6 +6,7 @@ Messages are those of Kueue 0.17 to 0.19: `pkg/cache/scheduler/tas_flavor_snapsh
 
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 
 from scripts.doctor.api import Object
 from scripts.manifest import GANG, KUEUE
@@ -49,10 +50,11 @@ EXCLUDED = re.compile(r"Total nodes: (\d+); excluded: (.*)")
 EXCLUSION = re.compile(r'(\w+)(?: "([^"]*)")?: (\d+)')
 """The kind, its name and the number of nodes."""
 EXCEEDED = (
-    r"insufficient quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), previously considered "
-    r"podsets requests \((?P<before>[^)]*)\) \+ current podset request \((?P<now>[^)]*)\) > "
-    r"maximum capacity \((?P<most>[^)]*)\)"
+    r"insufficient quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), (?:previously considered "
+    r"podsets requests \((?P<before>[^)]*)\) \+ current podset )?request (?:\((?P<now>[^)]*)\) )?> "
+    r"maximum capacity \((?:(?P<whole>\S+) > )?(?P<most>[^)]*)\)"
 )
+"""Before Kueue 0.15 with the sum of all requests."""
 UNCOVERED = r"resource (?P<resource>\S+) unavailable in ClusterQueue"
 MISMATCH = (
     r"(?P<cause>untolerated taint (?:\{(?P<key>\S+) (?P<value>\S*) (?P<effect>\S+) .*?)?"
@@ -230,7 +232,8 @@ def _quota_exceeds_maximum(view: View) -> Facts | None:
     if found is None:
         return None
     resource, flavor = found["resource"], found["flavor"]
-    asked = parse_quantity(found["before"]) + parse_quantity(found["now"])
+    requests = (found[each] for each in ("before", "now", "whole") if found[each])
+    asked = sum(map(parse_quantity, requests), Decimal())
     more = asked - parse_quantity(found["most"])
     changes = [
         _add(f"{at}/nominalQuota", f"{parse_quantity(entry['nominalQuota']) + more:f}")

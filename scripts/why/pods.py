@@ -20,7 +20,8 @@ from scripts.why.words import (
 PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"})
 PULLS |= {"RegistryUnavailable", "SignatureValidationFailed"}
 DENIED = (
-    r"(?i)denied|unauthorized|\b40[13]\b|no basic auth|not found|does not exist|manifest unknown"
+    r"(?i)denied|unauthorized|\b40[13]\b|no basic auth|does not exist|manifest unknown"
+    r"|^(?!.*(?:content digest|snapshot)).*not found"
 )
 CREATING = frozenset({"ContainerCreating", "PodInitializing"})
 CONFIG = frozenset({"CreateContainerConfigError"})

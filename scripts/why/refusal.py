@@ -14,6 +14,13 @@ CREATION = ("FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFailed"
 TAINT = r"untolerated taint\(?s?\)? \{(?!node\.kubernetes\.io/)(?P<key>[^:}]+)"
 UNHEALTHY = r"untolerated taint\(?s?\)? \{(?P<key>node\.kubernetes\.io/[^:}]+)"
 """Taints that Kubernetes sets by itself."""
+OWN_NODES = re.compile(
+    r"\d+ node\(s\) had untolerated taint\(?s?\)? "
+    r"\{node-role\.kubernetes\.io/(?:control-plane|master)[^}]*\}(?:, |(?=\.))"
+)
+"""Nodes of the control plane, which each message of the scheduler has: they are not the cause."""
+AUTOSCALERS = ("TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated")
+"""Reasons of the events of the cluster autoscaler and Karpenter about a pod."""
 SHORT = r"Insufficient (?P<resource>[^\s,]+?)[.,]?(?:\s|$)"
 ACCOUNT = r'error looking up service account .*serviceaccount "(?P<account>[^"]+)" not found'
 PRIORITY = r"no PriorityClass with name (?P<priority>\S+) was found"
@@ -102,6 +109,16 @@ def _unscheduled(view: View, reason: str) -> tuple[list[Rank], str]:
     return found, clean(message)
 
 
+def _of_autoscaler(view: View) -> str:
+    """Return what the autoscaler says of the pods last, for the end of a sentence."""
+    found = [
+        each
+        for each in view.events(*AUTOSCALERS, "FailedScheduling")
+        if each["reason"] in AUTOSCALERS or "nodepool" in str(each.get("message")).lower()
+    ]
+    return f"; autoscaler: {clean(str(found[0].get('message') or ''))}" if found else ""
+
+
 def _scheduling_gated(view: View) -> Facts | None:
     ranks, _ = _unscheduled(view, "SchedulingGated")
     pods = {rank.pod for rank in ranks}
@@ -171,17 +188,22 @@ claim may be read, and it is not there or not bound."""
 def _unschedulable(id: str) -> Condition:
     def holds(view: View) -> Facts | None:
         ranks, said = _unscheduled(view, "Unschedulable")
-        fitting = next((state for state, test in UNSCHEDULABLE if test(said)), "")
+        deciding = OWN_NODES.sub("", said)
+        deciding = deciding if re.match(r"[^:]+: \w", deciding) else said
+        fitting = next((state for state, test in UNSCHEDULABLE if test(deciding)), "")
         if fitting == "claim" and not (_claim_missing(view) or _claim_unbound(view)):
             fitting = "unschedulable"
         if not ranks or fitting != id:
             return None
-        named = matched(SHORT, said) or matched(TAINT, said) or matched(UNHEALTHY, said) or {}
+        patterns = (SHORT, TAINT, UNHEALTHY)
+        named = next(filter(None, (matched(each, deciding) for each in patterns)), {})
         cordoned = view.snapshot.answer("list nodes").items
         nodes = tuple(str(each["metadata"]["name"]) for each in cordoned) or ("NODE",)
         chosen = view.gang_pod.get("spec", {}).get("nodeSelector") or {"KEY": "VALUE"}
         labels = tuple(f"{key}={value}" for key, value in chosen.items())
-        facts = {"who": who(ranks), "cause": said, "nodes": nodes, "labels": labels, "key": "KEY"}
+        more = _of_autoscaler(view) if fitting == "unschedulable-resources" else ""
+        facts = {"who": who(ranks), "cause": said + more, "nodes": nodes, "labels": labels}
+        facts |= {"key": "KEY"}
         return {**facts, **named}
 
     return holds

@@ -12,7 +12,7 @@ from scripts.plan.units import time_text
 Facts = Mapping[str, object]
 Condition = Callable[[View], Facts | None]
 SENTENCE_BYTES = 600
-"""A longer message of a controller is cut."""
+"""A longer message of a controller loses its middle: the cause is often its end."""
 COMMAND = re.compile(r"`((megatron-dpo|kubectl|helm) (\S+)[^`]*)`")
 
 
@@ -91,7 +91,8 @@ def clean(message: str) -> str:
     """
     text = " ".join(message.split())
     if len(text) > SENTENCE_BYTES:
-        text = text[:SENTENCE_BYTES].rstrip() + " ..."
+        begin = SENTENCE_BYTES // 3
+        text = f"{text[:begin].rstrip()} ... {text[begin - SENTENCE_BYTES :].lstrip()}"
     return text.rstrip(".;: ")
 
 

@@ -21,7 +21,7 @@ CAUSES = (
         # with a path it is a file system's, not a socket's or the limit of processes
         rf"Errno {_STORAGE_ERRNO}\] [^:'\"]+: b?['\"](?!/(?:dev|proc|sys)/)"
         rf"|</(?!torch_)[^>]*>.*: .*\({_STORAGE_ERRNO}\)$|Detail: \[errno {_STORAGE_ERRNO}\]"
-        rf"|os error (?!{_SOCKET_ERRNO}){_STORAGE_ERRNO}\)",
+        rf"|(?:os error|Os \{{ code:) (?!{_SOCKET_ERRNO}){_STORAGE_ERRNO}[),]",
         STORAGE_REMEDY,
     ),
     FailureRule(
@@ -44,6 +44,15 @@ CAUSES = (
         r"ibv_(?:reg|create)\w* failed(?! with error (?!Cannot allocate))|fi_mr_reg failed"
         r"|Unable to (?:register memory|create extended CQ)",
         "raise the limit of locked memory in the container runtime (ulimit -l: unlimited)",
+        in_log=True,
+    ),
+    FailureRule(
+        "rdma-unreachable",
+        Exit.UNAVAILABLE,
+        r"Call to ibv_modify_qp failed with (?:error )?(?:\d+ )?"
+        r"(?:Connection timed out|Network is unreachable|No route to host)",
+        "check that every RDMA port reaches those of the other hosts: NCCL_IB_HCA and "
+        "NCCL_IB_GID_INDEX of extraEnv, NCCL_CROSS_NIC=0 where the fabric has rails",
         in_log=True,
     ),
     FailureRule(
@@ -131,8 +140,8 @@ CAUSES = (
         Exit.PREFLIGHT,
         # the last two are also bitsandbytes', which then exits
         r"no kernel image is available|compiled with an unsupported toolchain|kernel image is inval"
-        r"|named symbol not found|invalid device function",
-        "use an image that is built for this GPU and no newer than the node's driver",
+        r"|named symbol not found|invalid device function|CPU does not support x86",
+        "use an image that is built for this GPU and CPU and no newer than the node's driver",
         weak=True,
         in_log=True,
     ),
@@ -144,7 +153,7 @@ CAUSES = (
         r"|MPS (?:client|server|control)"
         r"|busy or unavailable|system not yet init|driver mismatch|cudaGetDeviceCount"
         r"|CUDA unknown error|CUDA driver initialization failed|forward compatibility was attempted"
-        r"|invalid device ordinal"
+        r"|invalid device ordinal|device < num_gpus"
         r"|CUDA initialization|NVML|nvidia-smi|CUDA error: (?:unknown error|initialization error)"
         r"|CUDA is not available|is_available\(\) is False",
         "check the node's GPUs and driver",
@@ -280,6 +289,21 @@ CAUSES = (
         early=True,
     ),
     FailureRule(
+        "image-start",
+        Exit.CONFIG,
+        r"error while loading shared libraries: ",
+        "use an image that has the libraries of its programs",
+        early=True,
+        in_log=True,
+    ),
+    FailureRule(
+        "proxy-access",
+        Exit.AUTH,
+        r"407 Proxy Auth",
+        "give the proxy's user and password in HTTPS_PROXY of extraEnv, from a Secret",
+        early=True,
+    ),
+    FailureRule(
         "network",
         Exit.UNAVAILABLE,
         r"HTTPS?ConnectionPool|MaxRetryError|ConnectTimeout|ReadTimeout|\bConnectionError"
@@ -294,7 +318,9 @@ CAUSES = (
         r"|\b(?:HTTP|status|error) (?:Error|code):? ?(?:429|5\d\d)\b"
         r"|^(?:aiohttp|anyio|botocore|fsspec|http|httpcore|httpx|requests|urllib3)\.\S*"
         r"(?:Timeout|(?:Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error)"
-        r"|^google\.api_core\.exceptions\.(?:\w*Unavailable|\w*Timeout|TooMany\w*|Internal\w*): "
+        r"|^google\.api_core\.exceptions\.(?:Bad|Int|Retry|TooMany|\w*(?:Unavail|Timeout))\w*: "
+        r"|\b(?:Bad Gateway|Gateway Time-?out|Service Unavailable)\b"
+        r"|An error occurred \((?:5\d\d|SlowDown|Throttl\w+|RequestT\w+|\w*Unavailable|Int\w*)\)"
         r"|Distant resource does not seem to be on|CommError: (?!.*(?:\b40[13]\b|[Pp]ermission))",
         "check the pods' network access; a restart retries",
     ),

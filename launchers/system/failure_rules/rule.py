@@ -42,8 +42,8 @@ class FailureRule:
 CASCADE = re.compile(
     # a check of arguments may name NCCL or Gloo, too
     r"^(?!(?:Assertion|Value|Type|Import|NotImplemented)Error)"
-    r".*(?:Connection (?:reset|closed|refused)|Broken pipe|NCCL|ncclRemoteError|[Gg]loo|TCPStore"
-    r"|DistNetworkError|DistStoreError|DistBackendError|SignalException|SIGTERM)"
+    r".*(?:Connection (?:reset|closed|refused)|Broken pipe|NCCL(?!_)|ncclRemoteError|[Gg]loo"
+    r"|TCPStore|DistNetworkError|DistStoreError|DistBackendError|SignalException|SIGTERM)"
 )
 """Exceptions of a rank whose peer ended, or which torchrun ended."""
 TERMINATED = re.compile(r"SignalException|SIGTERM")

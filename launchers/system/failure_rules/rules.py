@@ -31,8 +31,8 @@ RULES = (
     FailureRule(
         "tracker-key",
         Exit.CONFIG,
-        r"api_key not configured|wandb\.errors\.\S*AuthenticationError|swanlab login|KeyFileError"
-        r"|CommError: .*(?:\b40[13]\b|[Pp]ermission)",
+        r"(?i:api[_ ]key not configured|no api key conf)|wandb\.errors\.\S*AuthenticationError"
+        r"|swanlab login|KeyFileError|CommError: .*(?:\b40[13]\b|[Pp]ermission)",
         "give the tracker's key (extraEnv.WANDB_API_KEY or SWANLAB_API_KEY) that may write its "
         "project, or remove it from recipe.args.report_to",
         early=True,
@@ -63,7 +63,8 @@ RULES = (
     FailureRule(
         "workspace-permission",
         Exit.QUOTA,
-        r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied|Operation not perm)",
+        r"^(?!.*ConnectionError)"
+        r".*(?:Read-only file system|Permission denied|Operation not permitted)(?! \w|: '/dev/)",
         "grant the pod's user write access to the workspace (podSecurityContext.fsGroup)",
     ),
     FailureRule(
@@ -83,14 +84,31 @@ RULES = (
         r"40[13] Client Error|Client error '40[13]|403 Forbidden|GatedRepoError|gated repo"
         r"|LocalTokenNotFoundError|[Ii]nvalid (?:user )?token|gated dataset",
         "set secrets.hf.existingSecret or secrets.modelscope.existingSecret",
+        early=True,
+    ),
+    FailureRule(
+        "store-access",
+        Exit.AUTH,
+        # of the clients of S3, Google Cloud Storage and Azure, and of their file systems
+        r"An error occurred \((?:40[13]|Access\w*|Forbidden|Unauth\w+|Expired\w*|Signature\w+"
+        r"|Invalid(?:Access|Client|Token)\w*|\w+TokenException)\)"
+        r"|^botocore\.exceptions\.(?:\w*Token\w*|(?:No|Partial)Credentials)Error"
+        r"|^google\.(?:auth\.exceptions\.DefaultCred|api_core\.exceptions\.(?:Forb|Unauth|Perm))"
+        r"|storage\.\w+\.\w+ access to|^azure\.core\.exceptions\.ClientAuthenticationError"
+        r"|^PermissionError: (?!\[Errno)|^OSError: Forbidden: ",
+        "give the pods the credentials of the object store: extraEnv from a Secret, or a "
+        "serviceAccountName with this right",
+        early=True,
     ),
     FailureRule(
         "hub-not-found",
         Exit.INPUT_MISSING,
         r"404 Client Error|Client error '404|(?:Repository|Revision|Entry)NotFoundError"
         r"|is not a valid model identifier|is not a valid git identifier|HFValidationError"
-        r"|is not a local folder|NotExistError",
+        r"|is not a local folder|NotExistError|not exists on either"
+        r"|An error occurred \((?:404|NoSuch\w+)\)|ResourceNotFoundError|NotFound: 404 ",
         "correct recipe.model or recipe.dataset",
+        early=True,
     ),
     FailureRule(
         "network-unreachable",
@@ -127,6 +145,7 @@ RULES = (
         r"in checkpoint state_dict|Attempting to deserialize object on CUDA|Global shape mismatch"
         r"|unpadded elements must be same|state dict (?:has|contains) a"
         r"|[Ss]ize mismatch between saved|from.model.not.in.state"
+        r"|checkpoint being loaded used"
         r"|Can't get attribute '\w+' on <module '(?:megatron|peft|swift|torch|transf)",
         "resume with the sizes, the optimizer and the releases that wrote the checkpoint",
         kind=FailureClass.MODEL,
@@ -197,7 +216,8 @@ RULES = (
         "model-incomplete",
         Exit.DATA,
         # of transformers, mcore-bridge, megatron-core, sentencepiece and torch, as they load
-        r"missing_keys: \[|No such file.*\.(?:safetensors|index\.json)\b|ignore_mismatched_sizes"
+        r"missing_keys: \[|No such file.*(?:\.(?:safetensors|index\.json)\b|/\.metadata')"
+        r"|ignore_mismatched_sizes"
         r"|KeyError: '[\w.]*(?:weight|bias|_proj|scale_inv|_blocks|_scales)'"
         r"|Trying to set a tensor of shape|Ran out of input|`rope_(?:scaling|parameters)`"
         r"|StrictDataclass\w+Error: (?:Class v|V)alidation error"
@@ -289,7 +309,7 @@ RULES = (
         r"(?i:.*(?:must (?:match|have|be)|mat[12] |expected .*(?:type|size|shape|device)"
         r"|should be the same|doesn't match|is invalid for|not compatible with|expanded size"
         r"|not implemented for|index k out of"
-        r"|split_with_sizes|backend type associated"
+        r"|split_with_sizes|finished reduction|backend type associated"
         r"|\b(?:tensors?|dim\w*|variable|backward|gradients?|grad_fn|differentiated)\b))",
         "check that model, plugin and recipe.args fit together: sizes, types or devices of tensors "
         "do not, and a restart would fail again",
@@ -298,7 +318,7 @@ RULES = (
     FailureRule(
         "path-missing",
         Exit.INPUT_MISSING,
-        r"FileNotFoundError|NotADirectoryError|IsADirectoryError|does not exist"
+        r"FileNotFoundError|NotADirectoryError|IsADirectoryError|does not exist|find '[\w.]+' at '/"
         r"|^(?!.*</torch_).*No such file",  # shared memory of a process that ended
         "use paths that exist in the pods",
         early=True,
@@ -317,9 +337,16 @@ RULES = (
     ),
 )
 """Causes by the last exception, if it is not a cascade."""
+_BY_WORDS = frozenset({"recipe-or-plugin", "tensors-differ", "dataset-rows", "dataset-not-json"})
+"""Rules by general words: where the exception was raised tells more."""
 PLACES = (
-    ("checkpoint-unsuitable", re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M)),
     (
+        _BY_WORDS,
+        "checkpoint-unsuitable",
+        re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M),
+    ),
+    (
+        _BY_WORDS,
         "model-incomplete",
         re.compile(
             r"configuration_utils.*__getattribute__$|, in (?:_?from_pretrained|\w*rope\w*)$"
@@ -328,6 +355,7 @@ PLACES = (
         ),
     ),
     (
+        _BY_WORDS,
         "dataset-rows",
         re.compile(
             r'/swift/\S*dataset/[^"]+", .* in (?:\w+_)?preprocess$|/datasets/(?:builder|load|table'
@@ -335,5 +363,10 @@ PLACES = (
             re.M,
         ),
     ),
+    (
+        {"workspace-full"},  # semaphores and shared arrays of Python are files in /dev/shm
+        "host-shared-memory",
+        re.compile(r'/multiprocessing/(?:heap|shared_memory|synchronize)\.py", line'),
+    ),
 )
-"""Rules by the frames of an exception that another rule knows by its general words only."""
+"""The ids of rules that tell less than the frames of their exception, and the rule of these."""

@@ -46,13 +46,25 @@ def with_peer(peer: Object) -> View:
     return view(planted.jobset(), pods=[pod(0, RUNNING), peer])
 
 
+def short(reason: str, message: str) -> View:
+    return unscheduled("2 Insufficient nvidia.com/gpu.", events=[event(reason, message)])
+
+
 SANDBOX = 'plugin type="calico" failed (add): no IPs available'
 PREEMPTED = "default-scheduler: preempting to accommodate a higher priority pod"
 PREEMPTION = condition("DisruptionTarget", "True", "PreemptionByScheduler", PREEMPTED)
 READY = condition("Ready", "True", "")
+OWN = "1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }"
 MORE: list[tuple[str, Callable[[], View], str]] = [
     ("unschedulable", lambda: unscheduled('persistentvolumeclaim "ws" is being deleted'), "ws"),
     ("unschedulable", lambda: unscheduled("3 had volume node affinity conflict."), "affinity"),
+    (
+        "unschedulable-affinity",
+        lambda: unscheduled(f"{OWN}, 2 node(s) didn't match Pod's node affinity/selector."),
+        "selector",
+    ),
+    ("unschedulable-taint", lambda: unscheduled(f"{OWN}."), "control-plane"),
+    ("image-pull", lambda: stuck("ErrImagePull", "content digest sha256:2: not found"), "digest"),
     (
         "unschedulable-taint",
         lambda: unscheduled(
@@ -77,6 +89,10 @@ LOCALITY = "Pod was rejected: Resources cannot be allocated with Topology locali
 HOOK = 'Internal error occurred: failed calling webhook "mpod.kb.io": context deadline exceeded'
 CUDA = "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0"
 DRA = "FailedPrepareDynamicResources"
+AGENT = 'plugin type="cilium-cni" failed (add): unable to connect to Cilium agent'
+ADDRESS = 'plugin type="aws-cni" failed (add): failed to assign an IP address to container'
+LONG = f"{'x ' * 400}no IPs available for the pod"
+FILE = "/etc/a: not a directory: Are you trying to mount a directory onto a file"
 CSI = "driver name fsx.csi.aws.com not found in the list of registered CSI drivers"
 
 
@@ -124,6 +140,36 @@ SAID: list[tuple[Callable[[], View], str]] = [
     (lambda: stuck("ErrImagePull", "server gave HTTP response to HTTPS client"), "TLS"),
     (lambda: creating("FailedAttachVolume", "rpc error: code = NotFound desc = x"), "any more"),
     (lambda: creating("FailedAttachVolume", "maximum number of attachments"), "attached"),
+    (lambda: ended_by("DeadlineExceeded", "longer than the specified deadline"), "a longer one"),
+    (lambda: not_created("namespace team because it is being terminated"), "another one"),
+    (lambda: failed_create('object is being deleted: pods "dpo" already exists'), "last start"),
+    (lambda: not_created('pod rejected: RuntimeClass "nvidia" not found'), "runtimeClassName"),
+    (lambda: short("TriggeredScaleUp", "pod triggered scale-up: [{gpu 0->2 (max: 8)}]"), "adds"),
+    (lambda: short("FailedScaleUp", "zones a failed: GCE out of resources."), "machine free"),
+    (lambda: short("NotTriggerScaleUp", "2 max node group size reached"), "limit of its"),
+    (lambda: short("FailedScheduling", 'incompatible with nodepool "gpu"'), "No node group"),
+    (lambda: unscheduled('claim "a" bound to non-existent persistentvolume "b".'), "another claim"),
+    (lambda: unscheduled("8 node(s) did not have enough free storage."), "over the network"),
+    (lambda: unscheduled("3 node(s) didn't have free ports."), "hostNetwork"),
+    (lambda: unscheduled("8 node(s) didn't match pod topology spread constraints."), "topologySp"),
+    (lambda: unscheduled("8 node(s): ReadWriteOncePod already in-use."), "ReadWriteMany"),
+    (lambda: stuck("ErrImagePull", "failed to extract layer: invalid tar header"), "damaged part"),
+    (lambda: creating("FailedMount", "rpc error: code = Aborted desc = x"), "earlier operation"),
+    (lambda: creating("FailedMount", "code = Internal desc = 'fsck' found errors"), "repairs it"),
+    (lambda: creating("FailedMount", "applyFSGroup failed for vol ws: lchown /a"), "fsGroup"),
+    (lambda: creating("FailedMount", "code = Internal desc = no clusterID"), "driver's conf"),
+    (lambda: creating("FailedCreatePodSandBox", "failed to get sandbox image"), "pause image"),
+    (lambda: creating("FailedCreatePodSandBox", "SRIOV-CNI failed: VF pci addr"), "SR-IOV"),
+    (lambda: creating("FailedCreatePodSandBox", ADDRESS), "subnet"),
+    (lambda: creating("FailedCreatePodSandBox", LONG), "subnet"),
+    (lambda: creating("FailedCreatePodSandBox", AGENT), "network plugin"),
+    (lambda: stuck("RunContainerError", "unresolvable CDI devices nvidia.com/gpu=0"), "toolkit"),
+    (lambda: stuck("RunContainerError", FILE), "mountPath"),
+    (lambda: stuck("RunContainerError", "mkdir /workspace: read-only file system"), "lacks a f"),
+    (lambda: stuck("RunContainerError", 'exec: "/entry.sh": permission denied'), "executable"),
+    (lambda: stuck("CreateContainerError", "cannot load seccomp profile /x"), "security profile"),
+    (lambda: stuck("RunContainerError", "no matching entries in passwd file"), "a number"),
+    (lambda: stuck("RunContainerError", "expected a path for systemd cgroups"), "cgroup drivers"),
     (lambda: stuck("RunContainerError", "apply cgroup: no space left on device"), "kernel"),
     (lambda: stuck("RunContainerError", "error setting rlimit type 8"), "that limit"),
     (lambda: creating("FailedCreatePodSandBox", 'no runtime for "nvidia"'), "runtimeClassName"),

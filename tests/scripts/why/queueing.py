@@ -252,6 +252,11 @@ def message(build: Callable[[str, str], Object], one: str, other: str) -> View:
     return waits(build(one, other))
 
 
+SUM = "insufficient quota for nvidia.com/gpu in flavor a100, request > maximum capacity (24 > 16)"
+OLD = [
+    ("quota-exceeds-maximum", partial(message, pending, f"{ASSIGN}{SUM}", "Pending"), "asks for 24")
+]
+"""Words of Kueue 0.14."""
 STATES |= {
     id: (partial(message, pending, said, reason), fact)
     for id, (reason, said, fact) in PENDING.items()

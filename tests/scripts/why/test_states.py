@@ -17,9 +17,10 @@ from scripts.why.command import EXITS
 from scripts.why.reasons import CONDITIONS, State, explain, states
 from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view, waiting, workload
 from tests.scripts.why.pods import MORE, SAID
+from tests.scripts.why.queueing import OLD
 from tests.scripts.why.states import STATES
 
-WAYS = [*((id, *state) for id, state in STATES.items()), *MORE]
+WAYS = [*((id, *state) for id, state in STATES.items()), *MORE, *OLD]
 
 
 @pytest.mark.parametrize("id, made, fact", WAYS, ids=[way[0] for way in WAYS])
