@@ -8,6 +8,7 @@ import logging
 import re
 import sys
 import time
+from contextlib import suppress
 
 LOG = logging.getLogger("launchers")
 
@@ -67,6 +68,13 @@ def warning(event: str, **fields: object) -> None:
 def error(event: str, **fields: object) -> None:
     """Log the event that ends the run."""
     LOG.error(format_event(event, **fields))
+
+
+def flush() -> None:
+    """Write what waits in the buffers of stdout and stderr, if these take it."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # a full disk, or no one reads it any more
+            stream.flush()
 
 
 def configure(rank: int | None = None) -> None:

@@ -5,10 +5,10 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from launchers import logs
 from launchers.hang import heartbeat
 from launchers.progress.trained import Trained
 
@@ -96,7 +96,5 @@ def _end() -> None:
     has_raised = hasattr(sys, "last_value")  # set by Python for an uncaught exception
     if _State.is_trained and not has_raised:
         logging.shutdown()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # no one reads it any more
-                stream.flush()
+        logs.flush()
         os._exit(0)

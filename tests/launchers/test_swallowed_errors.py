@@ -58,7 +58,7 @@ ALLOWED: dict[str, str] = {
         training/collect/batch_rows.py:written
         training/packs/packing.py:_publish training/tokens/cache.py:_count
         training/tokens/running.py:Running.restart training/tokens/running.py:Running.add
-        stop/finished.py:_end stop/uncaught.py:_print training/trackers.py:_wrapped.start
+        logs.py:flush stop/uncaught.py:_print training/trackers.py:_wrapped.start
         training/trackers.py:_without_errors.logged stages/clone.py:warn_if_moved
     """,
     "what a person reads about a run: it names what could not be read": """

@@ -1,8 +1,12 @@
 """Whole runs of real launcher processes; only torch and ms-swift are fakes."""
 
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from launchers.exits import Exit
 from tests.launchers.pods import Pods, end, read
@@ -24,6 +28,16 @@ def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
         model = pods.flag("model", rank)
         assert model == pods.flag("ref_model", rank)
         assert (Path(model) / "config.json").exists()
+
+
+@pytest.mark.parametrize("streams", ["<&- >&- 2>&-", ">/dev/full 2>&1"])
+def test_no_stream_that_is_closed_or_full_changes_the_exit_code(
+    tmp_path: Path, streams: str
+) -> None:
+    pods = Pods(tmp_path, nodes=1)
+    shell = ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "launchers", "run"]
+    assert subprocess.run(shell, env=pods.env(0), cwd=tmp_path, timeout=60).returncode == Exit.OK
+    assert pods.progress()["state"] == "succeeded"
 
 
 def test_a_second_run_finds_everything_up_to_date(pods: Pods) -> None:
