@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launchers.inputs import row_forms
-from launchers.inputs.form_table import QUERIES, TALKS
+from launchers.inputs.form_table import ANSWERS, QUERIES, TALKS
 from launchers.inputs.row_forms import Form
 from launchers.inputs.row_pairs import Pair, Reader
 from launchers.inputs.rows import calls
@@ -61,12 +61,13 @@ _MAPS = (
 _BETTER, _WORSE = (
     re.compile(rf"(?:^|[\W_])(?:{words})(?:[\W_]|$)", re.IGNORECASE)
     for words in (
-        "chosen|accepted|preferred|win|winner|winning|better|best|pos|positive|good",
-        "rejected|reject|dispreferred|non_preferred|lose|loser|losing|worse|worst|neg|negative|bad",
+        "chosen|accept|accepted|preferred|win|winner|winning|better|best|pos|positive|good|correct|true|safe|w",
+        "rejected|reject|dispreferred|non_preferred|lose|loser|losing|worse|worst|neg|negative|bad"
+        "|incorrect|wrong|false|unsafe|less|l",
     )
 )
 """Words in the names of columns with answers."""
-_NUMBERED = re.compile(r"(.*?)_?([0-9ABab])")
+_NUMBERED = re.compile(r"(.*?)_?([0-9ABab])(_\D*)?")
 """Columns of answers that another column compares: HelpSteer, PKU-SafeRLHF, arenas."""
 _JOINS = (
     "use a plugin that joins the prompt and each answer, which a map of columns cannot do: "
@@ -100,11 +101,32 @@ def remedy(rows: Sequence[Mapping[str, Any]]) -> str:
             return f"make {name} a text or a list of turns: it is {is_what}"
     if all(isinstance(row.get(name), str | list) for name in ("chosen", "rejected")):
         return _JOINS if {*QUERIES, *TALKS} & {*row} else _BARE
+    if inner := _nested(rows):
+        return inner
+    if many := [n for n in _texts_of(row) if _WORSE.search(n)]:
+        return f"write one row for each text of {many[0]}, as rejected_response"
     if compared := _compared(row):
-        return f"write the better of {compared} as chosen, the other as rejected, and the prompt"
+        return f"write a better one of {compared} as chosen, a worse as rejected, and the prompt"
     if "label" in row:
         return f"set recipe.args.rlhf_type: kto for answers with a label; or {_OTHER}"
+    answers = [name for name in ANSWERS if isinstance(row.get(name), str)]
+    if len(answers) == 1 and {*QUERIES, *TALKS} & {*row} and row.get("rejected_response") is None:
+        return f"each row has one answer, {answers[0]}: add a worse one as rejected_response"
     return _OTHER
+
+
+def _nested(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what to write of answers that a map in one column holds; empty without one.
+
+    >>> _nested([{"prompt": "q", "pair": {"win": "a", "lose": "b"}}])
+    'write the fields of pair as columns; columns: {win: response, lose: rejected_response}'
+    """
+    for name, inner in (rows[0] if rows else {}).items():
+        if isinstance(inner, Mapping) and any(map(_WORSE.search, map(str, inner))):
+            found = columns([{**row, **(row.get(name) or {})} for row in rows]) or {}
+            pairs = ", ".join(f"{old}: {new}" for old, new in found.items())
+            return f"write the fields of {name} as columns; columns: {{{pairs}}}" if found else ""
+    return ""
 
 
 def _compared(row: Mapping[str, Any]) -> str:
@@ -113,19 +135,41 @@ def _compared(row: Mapping[str, Any]) -> str:
     >>> _compared({"answer_0": "a", "answer_1": "b"}), _compared({"ranked": [{"a": 1}, {"a": 2}]})
     ('answer_0 and answer_1', 'the maps in ranked')
     """
-    stems = {n: m[1] for n, value in row.items() if value and (m := _NUMBERED.fullmatch(n))}
-    for name, value in row.items():
-        alike = [each for each, stem in stems.items() if stem == stems.get(name)]
-        if len(alike) == 2 and isinstance(value, str | list):
-            return " and ".join(alike)
-        if isinstance(value, list) and len(value) > 1 and all(map(_is_plain_map, value)):
-            return f"the maps in {name}"
-    return ""
+    sizes = {n: len(str(v)) for n, v in row.items() if isinstance(v, str | list) or _is_turn(v)}
+    stems = {n: m.group(1, 3) for n in sizes if (m := _NUMBERED.fullmatch(n)) and row[n]}
+    alike = [
+        [n for n, each in stems.items() if each == stem] for stem in dict.fromkeys(stems.values())
+    ]
+    if several := [names for names in alike if len(names) > 1]:  # the longest are the answers
+        names = max(several, key=lambda names: sum(sizes[name] for name in names))
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+    maps = [
+        n for n, v in row.items() if isinstance(v, list) and len(v) > 1 and all(map(_is_plain, v))
+    ]
+    if maps:
+        return f"the maps in {max(maps, key=sizes.__getitem__)}"
+    if texts := _texts_of(row):
+        return f"the texts in {max(texts, key=sizes.__getitem__)}"
+    turns = [v[-1] for n in TALKS if isinstance(v := row.get(n), list) and v and _is_turn(v[-1])]
+    return _compared({n: v for n, v in turns[0].items() if n != "content"}) if turns else ""
 
 
-def _is_plain_map(value: object) -> bool:
+def _texts_of(row: Mapping[str, Any]) -> list[str]:
+    """Return the columns with two or more texts."""
+    return [
+        name
+        for name, value in row.items()
+        if isinstance(value, list) and len(value) > 1 and all(isinstance(t, str) for t in value)
+    ]
+
+
+def _is_turn(value: object) -> bool:
+    return isinstance(value, Mapping) and bool({"role", "from"} & {*value})
+
+
+def _is_plain(value: object) -> bool:
     """Return whether a value is a map, and no turn of a talk."""
-    return isinstance(value, Mapping) and not {"role", "from"} & {*value}
+    return isinstance(value, Mapping) and not _is_turn(value)
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
@@ -146,13 +190,23 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
 
 
 def _by_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
-    """Yield maps of the two columns whose names tell the answers, or of the rejected one alone."""
+    """Yield maps of the two columns whose names tell the answers, or of the rejected one alone.
+
+    The prompt is in a column that ms-swift knows, or in the only other one with a phrase.
+    """
     names = [k for row in rows[:1] for k, value in row.items() if isinstance(value, str | list)]
     worse = [name for name in names if _WORSE.search(name)]
     better = [name for name in names if _BETTER.search(name) and name not in worse]
     if len(worse) == 1 and len(better) < 2:
         for one, two in ("response", "rejected_response"), ("messages", "rejected_messages"):
             yield {**dict.fromkeys(better, one), worse[0]: two}
+        phrases = [
+            name
+            for name in names
+            if name not in (*better, *worse) and len(str(rows[0][name]).split()) > 2
+        ]
+        if len(phrases) == 1 and better:
+            yield {phrases[0]: "query", better[0]: "response", worse[0]: "rejected_response"}
 
 
 def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
