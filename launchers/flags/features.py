@@ -42,12 +42,12 @@ class Feature:
     """The trainer it belongs to; None for both."""
     _: KW_ONLY
     function: str = "install"
-    """The function of that module that patches ms-swift or registers a callback with it."""
+    """The function of that module that patches ms-swift, or its class of trainer callbacks."""
     is_for_cpu: bool = False
     """True if only runs without GPUs load it."""
     wanted: Callable[[Recipe], bool] = lambda recipe: True
     callback: str | None = None
-    """The name of the trainer callback that it registers."""
+    """The name of its trainer callback."""
 
     def is_enabled(self, recipe: Recipe, *, on_cpu: bool) -> bool:
         """Return whether a run loads it."""
@@ -139,20 +139,35 @@ FEATURES = (
     _megatron(
         "merge_last",
         lambda recipe: recipe.trains_adapter and "merge_lora" not in recipe.args,
+        function="MergeLastCallback",
         callback="merge_last",
     ),
-    *_of_both("metrics", "training.collect.collect", callback="metrics"),
+    *_of_both(
+        "metrics", "training.collect.collect", function="MetricsCallback", callback="metrics"
+    ),
     Feature("epoch_order", "training.epochs.order", "transformers"),
     Feature("partial_window", "training.epochs.partial_window", "transformers"),
     *_of_both(
         "first_step",
         "training.collect.first_step",
+        function="FirstStepCallback",
         callback="first_step",
         wanted=first_step.wanted,
     ),
     # before nonfinite, which forgets the batches of a step at its end
-    *_of_both("ledger", "training.ledger.ledger", callback="ledger", wanted=_records_pairs),
-    *_of_both("nonfinite", "training.collect.nonfinite", callback="nonfinite"),
+    *_of_both(
+        "ledger",
+        "training.ledger.ledger",
+        function="LedgerCallback",
+        callback="ledger",
+        wanted=_records_pairs,
+    ),
+    *_of_both(
+        "nonfinite",
+        "training.collect.nonfinite",
+        function="NonFiniteCallback",
+        callback="nonfinite",
+    ),
     Feature(
         "zero_gradient",
         "training.collect.batch_rows",

@@ -46,7 +46,7 @@ def load(env: Mapping[str, str]) -> None:
 
 
 def install(name: str) -> None:
-    """Import a feature's module by its full name and let it patch ms-swift.
+    """Import a feature's module; let it patch ms-swift, or register its trainer callback.
 
     A patch that only saves time or memory is left out where upstream's source is unknown; the
     feature's callback, which the command line names, then does nothing.
@@ -61,15 +61,19 @@ def install(name: str) -> None:
         VERDICTS[name] = verdict
         verdict.log()
         if not verdict.is_installed:
-            _register_nothing(feature)
+            _register(feature, None)
             return
     module = importlib.import_module(f"launchers.{feature.module}")
-    getattr(module, feature.function)()
+    made = getattr(module, feature.function)
+    if isinstance(made, type):
+        _register(feature, made)
+    else:
+        made()
     INSTALLED.append(name)
 
 
-def _register_nothing(feature: Feature) -> None:
-    """Register upstream's base class, which does nothing, as the callback of a feature left out."""
+def _register(feature: Feature, callback: type | None) -> None:
+    """Register a feature's trainer callback; for None upstream's base class, which does nothing."""
     if feature.callback is None:
         return
     is_megatron = feature.backend == "megatron"
@@ -77,6 +81,6 @@ def _register_nothing(feature: Feature) -> None:
     base = importlib.import_module(f"{folder}.base")
     mapping = importlib.import_module(f"{folder}.mapping")
     if is_megatron:
-        mapping.megatron_callbacks_map[feature.callback] = base.MegatronCallback
+        mapping.megatron_callbacks_map[feature.callback] = callback or base.MegatronCallback
     else:
-        mapping.callbacks_map[feature.callback] = base.TrainerCallback
+        mapping.callbacks_map[feature.callback] = callback or base.TrainerCallback

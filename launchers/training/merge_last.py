@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from swift.megatron.callbacks.base import MegatronCallback
-from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.stop import finished
 
@@ -27,8 +26,3 @@ class MergeLastCallback(MegatronCallback):  # type: ignore[misc]
     def on_step_end(self) -> None:
         """Merge in the last step of the run."""
         self.args.merge_lora = self.state.iteration >= self.args.train_iters
-
-
-def install() -> None:
-    """Register the callback ``merge_last``."""
-    megatron_callbacks_map["merge_last"] = MergeLastCallback

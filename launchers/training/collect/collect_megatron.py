@@ -20,7 +20,6 @@ import torch
 import torch.distributed as dist
 from megatron.core import mpu
 from swift.megatron.callbacks.base import MegatronCallback
-from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation
@@ -208,8 +207,3 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             if type(callback).__name__ == "TensorboardCallback" and board is not None:
                 for name, value in metrics_step.curves(row).items():
                     board.add_scalar(name, value, row.step)
-
-
-def install() -> None:
-    """Register the callback ``metrics``."""
-    megatron_callbacks_map["metrics"] = MetricsCallback

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from swift.callbacks.base import TrainerCallback
-from swift.callbacks.mapping import callbacks_map
 
 from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation
@@ -147,8 +146,3 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
             grad_norm=pending.logged.get("grad_norm"),
             learning_rate=pending.logged.get("learning_rate"),
         )
-
-
-def install() -> None:
-    """Register the callback ``metrics``."""
-    callbacks_map["metrics"] = MetricsCallback

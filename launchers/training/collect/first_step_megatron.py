@@ -8,7 +8,6 @@ before the step is logged or saved.
 from typing import Any
 
 from swift.megatron.callbacks.base import MegatronCallback
-from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.flags.first_step import same_adapters
 from launchers.metrics.first_step import Loss, Reference, first_step, has_dropout, judge
@@ -79,8 +78,3 @@ def _reference(trainer: Any) -> Reference:
 def _continues(args: Any) -> bool:
     """Return whether the reference is the adapter that training continues."""
     return bool(getattr(args, "ref_adapters", None) or getattr(args, "mcore_ref_adapter", None))
-
-
-def install() -> None:
-    """Register the callback ``first_step``."""
-    megatron_callbacks_map["first_step"] = FirstStepCallback

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from swift.callbacks.base import TrainerCallback
-from swift.callbacks.mapping import callbacks_map
 
 from launchers.metrics.first_step import Loss, Reference, first_step, has_dropout, judge
 
@@ -79,8 +78,3 @@ def _reference(trainer: Any) -> Reference:
     if trainer.ref_model is not None:
         return "model"
     return "second adapter" if trainer.ref_adapter_name else "adapter"
-
-
-def install() -> None:
-    """Register the callback ``first_step``."""
-    callbacks_map["first_step"] = FirstStepCallback

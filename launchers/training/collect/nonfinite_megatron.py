@@ -6,7 +6,6 @@ A run whose first gradients are all exactly 0 ends here.
 from typing import Any
 
 from swift.megatron.callbacks.base import MegatronCallback
-from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.training.collect.batch_rows import CURRENT
 
@@ -59,8 +58,3 @@ class NonFiniteCallback(MegatronCallback):  # type: ignore[misc]
     def on_step_end(self) -> None:
         """Forget a step whose gradients are finite."""
         CURRENT.end()
-
-
-def install() -> None:
-    """Register the callback ``nonfinite``."""
-    megatron_callbacks_map["nonfinite"] = NonFiniteCallback

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from swift.callbacks.base import TrainerCallback
-from swift.callbacks.mapping import callbacks_map
 
 from launchers.training.collect.batch_rows import CURRENT, error
 
@@ -103,8 +102,3 @@ def _scales(trainer: Any) -> bool:
     if getattr(trainer, "is_deepspeed_enabled", False):
         return bool(trainer.args.fp16)
     return getattr(trainer.accelerator, "scaler", None) is not None
-
-
-def install() -> None:
-    """Register the callback ``nonfinite``."""
-    callbacks_map["nonfinite"] = NonFiniteCallback

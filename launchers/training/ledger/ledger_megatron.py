@@ -2,7 +2,6 @@
 
 from megatron.core import mpu
 from swift.megatron.callbacks.base import MegatronCallback
-from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.training.collect.batch_rows import CURRENT
 from launchers.training.ledger.recorder import Recorder
@@ -34,8 +33,3 @@ class LedgerCallback(MegatronCallback):  # type: ignore[misc]
     def on_train_end(self) -> None:
         """Write the pairs after the last checkpoint."""
         self.ledger.flush()
-
-
-def install() -> None:
-    """Register the callback ``ledger``."""
-    megatron_callbacks_map["ledger"] = LedgerCallback

@@ -4,7 +4,6 @@ from typing import Any
 
 import torch.distributed as dist
 from swift.callbacks.base import TrainerCallback
-from swift.callbacks.mapping import callbacks_map
 
 from launchers.training.ledger.recorder import Recorder
 
@@ -32,8 +31,3 @@ class LedgerCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the pairs after the last checkpoint."""
         self.ledger.flush()
-
-
-def install() -> None:
-    """Register the callback ``ledger``."""
-    callbacks_map["ledger"] = LedgerCallback

@@ -60,7 +60,7 @@ def flow() -> Any:
     )
     for name, path in (("swift.megatron", home), ("swift.megatron.callbacks", home / "callbacks")):
         sys.modules[name].__path__ = [str(path)]
-    for name in ("stop.stop_megatron", "training.saving.safetensors_last", "training.merge_last"):
+    for name in ("stop.stop_megatron", "training.saving.safetensors_last"):
         importlib.import_module(f"launchers.{name}").install()
     return table["default_flow"]
 

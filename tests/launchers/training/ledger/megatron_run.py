@@ -100,7 +100,6 @@ def main() -> None:
         get_context_parallel_rank=lambda: 0,
         get_data_parallel_world_size=lambda: RANKS,
     )
-    table: dict[str, Any] = {}
     stand_ins.install(
         {
             "megatron.core": {"mpu": mpu},
@@ -109,19 +108,17 @@ def main() -> None:
             "swift.template": {"MaxLengthError": ValueError},
             "swift.utils": {"get_logger": lambda: None},
             "swift.megatron.callbacks.base": {"MegatronCallback": Callback},
-            "swift.megatron.callbacks.mapping": {"megatron_callbacks_map": table},
         }
     )
     from launchers.training.collect.batch_rows import CURRENT
     from launchers.training.ledger import ledger_megatron
 
-    ledger_megatron.install()
     INSTALLED.extend(sys.argv[2:])
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     CURRENT.dataset = Packed()
     for resumed, steps in ((0, 3), (2, 4)):
         trainer = Trainer(home, resumed)
-        callback = table["ledger"](trainer)
+        callback = ledger_megatron.LedgerCallback(trainer)
         callback.on_train_begin()
         trainer.unwrapped_models[0].eval()
         trainer.loss(4)  # an evaluation
