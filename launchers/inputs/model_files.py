@@ -37,6 +37,8 @@ _KIND = re.compile(
     r"(lm_head|input_layernorm|(?:self_attn|mlp)\.[\w.]+?)(?:\.weight)?"
 )
 """A tensor of the decoder: vision towers have other names before ``layers``."""
+_LAYERS = "layers_block_type"
+"""The kind of each layer of Nemotron-H: transformers 5 saves no number of layers beside it."""
 _AXES = {
     "input_layernorm": ("hidden_size",),
     "self_attn.q_proj": (_QUERY, "hidden_size"),
@@ -54,7 +56,10 @@ _ONE_MODEL = "name the folder with config.json, tokenizer and safetensors of one
 _ON_MEGATRON = ("fp8", "mxfp4", "compressed-tensors")
 """Quantized weights that mcore-bridge turns into bf16 as it reads them
 (``mcore_bridge/bridge/gpt_bridge.py``, ``utils/dequantizer.py``)."""
-_NEVER = frozenset({"auto-round", "fbgemm_fp8", "fp8", "higgs", "quark", "spqr", "vptq", "metal"})
+_NEVER = frozenset(
+    {"auto-round", "fbgemm_fp8", "fp8", "gemma", "higgs", "metal", "mxfp8", "nvfp4", "quark"}
+    | {"spqr", "vptq"}
+)
 """Methods whose quantizer in transformers is not trainable, even with an adapter
 (``quantizers/quantizer_*.py``: ``is_trainable``)."""
 _BY_ADAPTER = frozenset(
@@ -120,7 +125,7 @@ def unsuitable(config: Mapping[str, object], recipe: Recipe) -> tuple[str, str, 
         try:
             parse_config(config)
         except LaunchError as error:
-            if error.id == "model-size-missing":
+            if error.id == "model-size-missing" and _LAYERS not in config:
                 return error.id, error.cause.replace("the model", recipe.model), error.remedy
     method = quantization(config)
     if recipe.backend == "megatron":

@@ -78,7 +78,7 @@ FROM_MEGATRON = "convert it: megatron export --to_hf true, or name a model in Hu
 _METHODS = frozenset(
     {"aqlm", "auto-round", "awq", "bitnet", "bitsandbytes", "compressed-tensors", "eetq", "fp8"}
     | {"fbgemm_fp8", "fouroversix", "fp_quant", "gemma", "gptq", "higgs", "hqq", "metal", "mxfp4"}
-    | {"mxfp8", "quanto", "quark", "sinq", "spqr", "torchao", "vptq"}
+    | {"mxfp8", "nvfp4", "quanto", "quark", "sinq", "spqr", "torchao", "vptq"}
 )
 """Quantization that transformers knows (``quantizers/auto.py``); it leaves out any other with a
 warning, and takes packed numbers for weights."""

@@ -327,11 +327,11 @@ def test_a_folder_is_refused_with_what_to_write(
     "change",
     [
         write("consolidated.safetensors", "x"),
+        config(num_hidden_layers=None, layers_block_type=["mamba", "attention"]),
         write(f"{WHOLE}.aria2", "x"),
         write("generation_config.json", POINTER),
         write(".cache/huggingface/download/x.incomplete", "x"),
-        write("chat_template.jinja", "{% for"),
-        write("args.json", "["),
+        both(write("chat_template.jinja", "{% for"), write("args.json", "[")),
         config(tie_word_embeddings=None, model_type="gemma3_text"),
         both(write("configuration_x.py", ""), config(auto_map=CODE)),
         index("a.safetensors"),

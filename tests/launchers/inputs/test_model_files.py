@@ -244,6 +244,7 @@ def test_a_tied_model_may_hold_a_copy_of_its_embeddings_but_no_other_head(tmp_pa
         ("megatron", {"quant_method": "compressed-tensors", "format": "pack-quantized"}, {}, False),
         ("megatron", {"quant_method": "compressed-tensors", "format": "float-quantized"}, {}, True),
         ("transformers", {"quant_method": "fp8"}, {"tuner_type": "lora"}, True),
+        ("transformers", {"quant_method": "nvfp4"}, {"tuner_type": "lora"}, True),
         ("transformers", {"quant_method": "awq"}, {"tuner_type": "full"}, True),
         ("transformers", {"quant_method": "awq"}, {"tuner_type": "lora"}, False),
         ("transformers", {"quant_method": "fp8", "dequantize": True}, {}, False),
