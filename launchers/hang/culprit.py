@@ -128,7 +128,12 @@ def _phases(workers: Sequence[Worker]) -> list[tuple[str, int]]:
 
 
 def _answer(
-    kind: str, workers: Sequence[Worker], chosen: Sequence[Worker], what: str, *, all_may: bool
+    kind: str,
+    workers: Sequence[Worker],
+    chosen: Sequence[Worker],
+    what: str,
+    *,
+    all_may: bool = False,
 ) -> Culprit | None:
     """Return the chosen ranks as the culprits, unless none or all are chosen."""
     if not chosen or (len(chosen) == len(workers) and len(workers) > 1 and not all_may):
@@ -152,18 +157,18 @@ def _exited(workers: Sequence[Worker]) -> Culprit | None:
     if any(each.is_blocked and each.node in nodes for each in workers):
         return None  # torchrun may be waiting for the end of that one, after any exit code
     what = "gone with exit code 0, and all others wait"
-    return _answer(EXITED, workers, chosen, what, all_may=False)
+    return _answer(EXITED, workers, chosen, what)
 
 
 def _ended(workers: Sequence[Worker]) -> Culprit | None:
     chosen = [each for each in workers if each.has_ended and each.state != REAPED]
-    return _answer("ended", workers, chosen, "dead, and torchrun has not noticed", all_may=False)
+    return _answer("ended", workers, chosen, "dead, and torchrun has not noticed")
 
 
 def _blocked(workers: Sequence[Worker]) -> Culprit | None:
     chosen = [each for each in workers if each.is_blocked]
     what = "blocked in the kernel (state D): storage or a driver does not answer"
-    return _answer("blocked", workers, chosen, what, all_may=False)
+    return _answer("blocked", workers, chosen, what)
 
 
 def _writing(workers: Sequence[Worker]) -> Culprit | None:
@@ -171,7 +176,7 @@ def _writing(workers: Sequence[Worker]) -> Culprit | None:
     if any(each.phase != "save" for each in workers):
         return None  # training continues during a write
     chosen = [each for each in workers if each.writes]
-    return _answer("write", workers, chosen, "writing a checkpoint", all_may=False)
+    return _answer("write", workers, chosen, "writing a checkpoint")
 
 
 def _absent(workers: Sequence[Worker]) -> Culprit | None:
@@ -184,17 +189,17 @@ def _absent(workers: Sequence[Worker]) -> Culprit | None:
     first = chosen[0]
     where = f" ({first.frames[0]})" if first.frames else ""
     if all(each.is_loading for each in chosen):
-        return _answer("loader", workers, chosen, f"waiting for data{where}", all_may=False)
+        return _answer("loader", workers, chosen, f"waiting for data{where}")
     if all(each.phase == "save" for each in chosen):
-        return _answer("save", workers, chosen, f"writing a checkpoint{where}", all_may=False)
+        return _answer("save", workers, chosen, f"writing a checkpoint{where}")
     what = f"in no collective{where}" + ", and all others wait in one" * (len(workers) > 1)
-    return _answer("absent", workers, chosen, what, all_may=False)
+    return _answer("absent", workers, chosen, what)
 
 
 def _loading(workers: Sequence[Worker]) -> Culprit | None:
     """Choose the ranks that wait for data; the others may show nothing."""
     chosen = [each for each in workers if each.is_loading]
-    return _answer("loader", workers, chosen, "waiting for data", all_may=False)
+    return _answer("loader", workers, chosen, "waiting for data")
 
 
 def _minority(
@@ -217,13 +222,13 @@ def _out_of_step(workers: Sequence[Worker]) -> Culprit | None:
         what = "behind" if last else "ahead"
         what += f": before {name_of(few[0].boundary)}, most others before "
         what += name_of(many[0].boundary)
-        return _answer("boundary", workers, few, what, all_may=False)
+        return _answer("boundary", workers, few, what)
     lowest = min((each.boundary for each in workers), default=0)
     behind = [each for each in workers if each.boundary == lowest]
     if any(each.waits for each in behind):
         return None  # it waits for the others as they wait for it
     what = f"behind: before {name_of(lowest)}"
-    return _answer("boundary", workers, behind, what, all_may=False)
+    return _answer("boundary", workers, behind, what)
 
 
 def _skipped(workers: Sequence[Worker]) -> Culprit | None:
@@ -237,7 +242,7 @@ def _skipped(workers: Sequence[Worker]) -> Culprit | None:
         few = [by_rank[rank] for rank, enqueued in seen.items() if enqueued < last]
         if few and 2 * len(few) < len(seen):
             what = f"without collective {last} of group {name}, in which the others wait"
-            return _answer("skipped", workers, few, what, all_may=False)
+            return _answer("skipped", workers, few, what)
     return None
 
 
@@ -252,7 +257,7 @@ def _elsewhere(workers: Sequence[Worker]) -> Culprit | None:
     if len({each.call for each in many}) != 1:
         return None
     what = f"in another collective ({few[0].call}) than the others ({many[0].call})"
-    return _answer("elsewhere", workers, few, what, all_may=False)
+    return _answer("elsewhere", workers, few, what)
 
 
 _RULES = (

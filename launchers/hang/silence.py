@@ -2,9 +2,8 @@
 
 A process writes a heartbeat at each boundary, batch and phase (``system/step_board.py``). Its limit
 is five times the median step, in a save five times the longest one so far, and at least the floor
-of its phase. In most phases processes wait
-for each other, so that a node is silent only when all its processes are, and the gang hangs only
-when all nodes are silent (``hang/agreement.py``).
+of its phase. In most phases processes wait for each other, so that a node is silent only when all
+its processes are, and the gang hangs only when all nodes are silent (``hang/agreement.py``).
 """
 
 from collections import deque
@@ -29,7 +28,7 @@ class Silence:
     """Since the last heartbeat of any of them."""
     limit: float
     phase: str
-    """Phase of the process that gave it, a key of ``config.hang.FLOORS``; ``end`` if all processes
+    """Phase of the process that gave it, a key of ``settings.FLOORS``; ``end`` if all processes
     have ended and torchrun has not, ``write`` if one has not ended to write a checkpoint."""
 
 

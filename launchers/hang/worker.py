@@ -11,7 +11,7 @@ from typing import Any
 
 from launchers.hang.flight_recorder import Group
 
-STOPPED, BLOCKED, ENDED, REAPED = "Tt", "D", "ZX", "X"
+STOPPED, BLOCKED, ENDED, REAPED = ("T", "t"), "D", ("Z", "X"), "X"
 """States of proc(5): stopped by a signal or a debugger, uninterruptible sleep, ended; ended, and
 torchrun, its parent, has read its exit code."""
 _COLLECTIVES = (
@@ -58,7 +58,7 @@ class Worker:
     @property
     def is_stopped(self) -> bool:
         """Return whether a signal or a debugger has stopped it."""
-        return self.state in STOPPED if self.state else False
+        return self.state in STOPPED
 
     @property
     def is_blocked(self) -> bool:
@@ -68,7 +68,7 @@ class Worker:
     @property
     def has_ended(self) -> bool:
         """Return whether it has ended while torchrun runs."""
-        return self.state in ENDED if self.state else False
+        return self.state in ENDED
 
     @property
     def has_exited(self) -> bool:

@@ -103,9 +103,6 @@ def train(
     started = attempt.resume is not None or last_step(work.checkpoints) != logged
     if hung is not None:
         raise (_logged(ranks, started=started) if watch.may_have_failed else None) or hung
-    if code is None and peers.loss is None:
-        cause = "ended because another rank failed"
-        raise LaunchError(Exit.PEER, cause, "check its log", id="ended-for-peer")
     raise _failure(ranks, peers, started=started, oom_kills=oom_kills_since(kills), code=code)
 
 
@@ -238,15 +235,18 @@ def _failure(
     peers: PeerMonitor,
     *,
     started: bool,
+    code: int | None,
     oom_kills: int | None = None,
-    code: int | None = None,
 ) -> LaunchError:
-    """Return the error that ends this rank, after torchrun failed on this node.
+    """Return the error that ends this rank, after torchrun failed on this node or was ended.
 
     A user error of this node counts even if a peer was lost first: the peer may have ended because
     of it, while torchrun was still ending this node's workers. Who ended first is agreed upon
     where the gang may restart in place (``gang/restart_agreement.py``), and waited for elsewhere.
     """
+    if code is None and peers.loss is None:
+        cause = "ended because another rank failed"
+        return LaunchError(Exit.PEER, cause, "check its log", id="ended-for-peer")
     agent_log = ranks.with_suffix(".log")
     found = training_end.why(ranks, agent_log, started=started, oom_kills=oom_kills, code=code or 0)
     if found is not None and found.code in USER:

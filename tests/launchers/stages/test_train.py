@@ -56,15 +56,15 @@ def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("code", "oom_kills", "id"),
     [
-        *((None, 1, "killed-for-memory"), (None, 0, "killed-by-other"), (None, None, "killed")),
+        *((1, 1, "killed-for-memory"), (1, 0, "killed-by-other"), (1, None, "killed")),
         *((-9, 1, "killed-for-memory"), (-9, 0, "killed-by-other"), (-11, None, "ended-by-signal")),
     ],
 )
 def test_a_killed_worker_or_torchrun_is_classified_and_waits_for_no_culprit(
-    tmp_path: Path, code: int | None, oom_kills: int | None, id: str
+    tmp_path: Path, code: int, oom_kills: int | None, id: str
 ) -> None:
     ranks = logs(tmp_path, "")
-    if code is None:  # torchrun reports that its worker was killed
+    if code == 1:  # torchrun reports that its worker was killed
         agent(ranks, -9)
     error = _failure(ranks, PeerMonitor(), started=True, oom_kills=oom_kills, code=code)
     assert (error.code, error.id) == (Exit.PEER, id)
@@ -97,7 +97,7 @@ def test_the_cause_is_that_of_the_rank_that_ended_first(
         agent(ranks, root)
     if loss is not None:
         peers.record_loss(loss)
-    error = _failure(ranks, peers, started=code == Exit.TERMINATED)
+    error = _failure(ranks, peers, started=code == Exit.TERMINATED, code=1)
     assert (error.code, error.cause) == (code, cause)
 
 
@@ -110,7 +110,7 @@ def test_a_cascade_waits_for_the_culprits_name(
     if root is not None:  # by NCCL's watchdog
         agent(ranks, root)
     threading.Timer(0.2, peers.record_loss, (PeerLoss(who="rank 3", cause="out of disk"),)).start()
-    error = _failure(ranks, peers, started=True)
+    error = _failure(ranks, peers, started=True, code=1)
     assert (error.code, error.cause) == (Exit.PEER, "rank 3 ended: out of disk")
 
 
@@ -130,7 +130,7 @@ def test_an_end_says_where_to_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: list[str], code: Exit, place: str
 ) -> None:
     monkeypatch.setattr("launchers.stages.train.SIGNLESS_SECONDS", 0.01)
-    error = _failure(logs(tmp_path, *texts), PeerMonitor(), started=True)
+    error = _failure(logs(tmp_path, *texts), PeerMonitor(), started=True, code=1)
     assert error.code == code and error.remedy.endswith(str(tmp_path / place))
 
 
