@@ -163,7 +163,7 @@ def _refuse_live(place: Place, names: Sequence[str]) -> None:
         return
     for name in names:
         answer = place.api.get(JOBSETS.path(place.api.namespace, name))
-        if not answer.found and not answer.absent:
+        if answer.unknown:
             raise UnknownState(
                 f"{name}: whether its JobSet may start it again is not known, so nothing is "
                 f"removed: get jobsets ({answer.why})"

@@ -60,7 +60,7 @@ def _seen(target: Target, api: Api) -> View:
     """
     view, _ = observe(target, api, queue=False, reader=False)
     answer = view.snapshot.answer("list workloads")
-    if view.queue and not answer.found and not answer.absent:
+    if view.queue and answer.unknown:
         raise UnknownState(
             f"whether run {view.run} is stopped is not known, so nothing was changed; "
             f"{failure(answer)}: list workloads ({answer.why})"

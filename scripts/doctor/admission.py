@@ -59,7 +59,7 @@ def check_name(release: Release, snapshot: Snapshot) -> list[Finding]:
         remedy = f"{other}kubectl -n {snapshot.namespace} delete {' '.join(taken)}"
         return [fail("name-taken", subject, found, remedy)]
     unread = [] if records.found else [records]
-    unread += [each for each in answers.values() if not (each.found or each.absent)]
+    unread += [each for each in answers.values() if each.unknown]
     if unread:
         return [unchecked("name", subject, unread[0])]
     return [ok("name-ok", subject, "the name is free")]

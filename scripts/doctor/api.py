@@ -112,6 +112,11 @@ class Answer:
         return self.status == 404
 
     @property
+    def unknown(self) -> bool:
+        """Return whether it does not say if the object exists: a refusal, or no answer."""
+        return not (self.found or self.absent)
+
+    @property
     def lost(self) -> bool:
         """True when nothing is known: no answer, a proxy's, or a server that may recover."""
         return not (self.found or 400 <= self.status < 500) or self.status in (408, 410, 425, 429)

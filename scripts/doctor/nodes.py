@@ -53,7 +53,7 @@ def _nodes_for(job: ReplicatedJob, nodes: list[Object], snapshot: Snapshot) -> F
     found = f"room for {places} of {pods} on {asked} ({why})"
     remedy = "lower nodes or resources, or correct nodeSelector, affinity and tolerations"
     classes, listed = snapshot.listed(DEVICE_CLASSES), set().union(*map(allocatable, nodes))
-    is_open = not (classes.found or classes.absent) and bool({*job.requests} - listed)
+    is_open = classes.unknown and bool({*job.requests} - listed)
     return (warn if is_open else fail)("nodes-too-few", subject, found, remedy)
 
 

@@ -200,7 +200,7 @@ class _Flavors:
 
     specs: Mapping[str, Object]
     borrows: bool
-    """Return whether there are Cohort objects, whose own quota or parent may lend more."""
+    """Whether there may be Cohort objects, whose own quota or parent may lend more."""
 
 
 def flavor_refusal(spec: Object, pod: Object) -> str:
@@ -224,7 +224,8 @@ def _flavors(group: Object, snapshot: Snapshot) -> _Flavors:
     specs = {
         name: answer.content.get("spec") or {} for name, answer in answers.items() if answer.found
     }
-    return _Flavors(specs=specs, borrows=bool(snapshot.listed(COHORTS).items))
+    cohorts = snapshot.listed(COHORTS)
+    return _Flavors(specs=specs, borrows=bool(cohorts.items) or cohorts.unknown)
 
 
 def _assign(

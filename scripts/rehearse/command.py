@@ -57,7 +57,7 @@ def run(request: Request, console: Console) -> int:
     _refuse_own_claim(rendered)
     api = connect(request.context, request.namespace)
     state = api.get(JOBSETS.path(api.namespace, request.release))
-    if not state.found and not state.absent:
+    if state.unknown:
         raise Problem(f"the JobSet {request.release} can't be read: {state.why}")
     if state.found and not terminal_state(state.content):
         raise Problem(

@@ -102,10 +102,14 @@ def _known(view: View) -> Known | str:
         if (own.get("spec") or {}).get("cohortName"):
             return "you may not read the other queues of the cohort (list clusterqueues)"
         queues = [own]
+    cohorts = seen.answer("list cohorts")
+    share = any((each.get("spec") or {}).get("cohortName") for each in queues)
+    if share and cohorts.unknown:
+        return f"what cohorts lend is not known (list cohorts: {cohorts.why})"
     entrances = seen.answer("list localqueues everywhere")
     return Known(
         cluster_queues=queues,
-        cohorts=seen.answer("list cohorts").items,
+        cohorts=cohorts.items,
         flavors=seen.answer("list resourceflavors").items,
         local_queues=entrances.items if entrances.found else _own_queue(seen),
         workloads=seen.workloads,

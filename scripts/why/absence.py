@@ -37,7 +37,7 @@ def _jobset_api_missing(view: View) -> Facts | None:
 
 def _no_permission(view: View) -> Facts | None:
     answer = view.snapshot.answer("get jobsets")
-    return {"why": answer.why} if not answer.found and not answer.absent else None
+    return {"why": answer.why} if answer.unknown else None
 
 
 def _run_ended_and_removed(view: View) -> Facts | None:

@@ -1,6 +1,7 @@
 """Quota: what Kueue counts, what a cohort lends, what a namespace allows."""
 
 import copy
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ from scripts.doctor.api import Answer
 from scripts.doctor.command import examine
 from scripts.doctor.findings import Level
 from scripts.doctor.quota import CONFIG_KEY, KueueConfig
-from tests.scripts.doctor.healthy import Object, found, named, objects, release, snapshot
+from tests.scripts.doctor.healthy import Object, forbidden, found, named, objects, release, snapshot
 from tests.scripts.doctor.plant import pick
 
 JOBS = ["stages.placement=jobs", "stages.convert.skip=true"]
@@ -122,6 +123,14 @@ def test_a_cohort_lends_what_its_limits_allow(
     failed = [each.found for each in findings if each.level is Level.FAIL]
     assert len(failed) == bool(short)
     assert all(short in each for each in failed)
+
+
+def test_cohorts_that_may_not_be_read_may_lend() -> None:
+    there = snapshot(release(), cohort("7"))
+    unread = replace(there, lists={**there.lists, "cohorts": forbidden("cohorts")})
+    findings = examine(release(), unread)
+    assert [each.level for each in findings if each.id == "quota-may-borrow"] == [Level.WARN]
+    assert not [each for each in findings if each.level is Level.FAIL]
 
 
 def test_stage_pods_and_the_gang_share_one_quota() -> None:

@@ -51,10 +51,14 @@ COHORT = {"metadata": {"name": "gpus"}, "spec": {"cohortName": "all"}}
             {"list_clusterqueues": refused(), "get_clusterqueues": planted.found(COHORT)},
             "list clusterqueues",
         ),
+        (
+            {"list_clusterqueues": listed([COHORT]), "list_cohorts": refused()},
+            "what cohorts lend is not known (list cohorts",
+        ),
         ({"list_localqueues_everywhere": refused(), "get_localqueues": refused()}, "localqueues"),
         ({"list_clusterqueues": listed([])}, "not known"),
     ],
-    ids=["cluster queue", "cohort", "local queues", "queue gone"],
+    ids=["cluster queue", "cohort", "cohorts", "local queues", "queue gone"],
 )
 def test_a_missing_right_is_one_sentence_and_no_guess(answers: Any, said: str) -> None:
     found = begins(waits(BIG, **answers))
