@@ -149,6 +149,12 @@ def http_host(error: BaseException) -> str:
     return next((urlsplit(str(url)).hostname or "" for url in urls if url), "")
 
 
+def is_page(error: BaseException) -> bool:
+    """Return whether the answer is a page for people, as a proxy's is: hubs answer programs."""
+    found = (getattr(cause, "response", None) for cause in _chain(error))
+    return any("html" in each.headers.get("content-type", "") for each in found if each is not None)
+
+
 def is_network_error(error: BaseException) -> bool:
     """Return whether a connection failed: refused, reset, timed out, unknown host, no JSON.
 

@@ -17,6 +17,7 @@ from launchers.hub.client import (
     http_host,
     http_status,
     is_network_error,
+    is_page,
     permanent,
     unavailable,
 )
@@ -99,8 +100,9 @@ class HuggingFace:
         if status in (403, 404) and name == "HfHubHTTPError" and http_host(error) != own:
             # of the storage, by an address that the hub has signed for some time
             return _unavailable(f"{what}: the hub's storage returned HTTP {status}", transient=True)
-        if status == 404 and name == "HfHubHTTPError":  # a proxy's: the hub names what is missing
-            return _unavailable(f"{what}: HTTP 404 that does not name it", transient=True)
+        is_unnamed = status == 404 and name == "HfHubHTTPError"  # the hub names what is missing
+        if is_unnamed or (status in (401, 403) and is_page(error)):
+            return _unavailable(f"{what}: HTTP {status}, not of the hub", transient=True)
         if status in (401, 403):
             remedy = f"check the name, and {SECRET_REMEDY}"
             return permanent(

@@ -82,13 +82,14 @@ class ModelScope:
         """Classify an error of the client by its HTTP status or its class."""
         name, what = type(error).__name__, f"recipe.{self._repo_type}: {self._source.text}"
         status = http_status(error)
+        is_json = isinstance(getattr(error, "response_body", None), dict)
+        if status in (401, 403, 404) and not is_json:
+            return _unavailable(f"{what}: HTTP {status}, not of the hub", transient=True)
         if status in (401, 403) or name in ("AuthenticationError", "PermissionDeniedError"):
             remedy = f"check the name, and {SECRET_REMEDY}"
             return permanent(
                 Exit.AUTH, f"{what}: the hub denied access", remedy, id="modelscope-access"
             )
-        if status == 404 and not isinstance(getattr(error, "response_body", None), dict):
-            return _unavailable(f"{what}: HTTP 404 that is not the hub's", transient=True)
         if status == 404 or name == "NotExistError":
             remedy = f"check name, revision and path; if it is private, {SECRET_REMEDY}"
             return permanent(

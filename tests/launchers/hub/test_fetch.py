@@ -192,9 +192,9 @@ def test_a_mirror_that_lists_no_sizes_is_downloaded_from(
     assert known(sized).size == UNKNOWN
 
 
-def answered(status: int, host: str) -> Exception:
+def answered(status: int, host: str, html: str | None = None) -> Exception:
     url = f"https://{host}/x"
-    response = httpx.Response(status, request=httpx.Request("GET", url))
+    response = httpx.Response(status, request=httpx.Request("GET", url), html=html)
     return HfHubHTTPError(f"{status} for {url}", response=response)
 
 
@@ -202,6 +202,7 @@ def answered(status: int, host: str) -> Exception:
     ("error", "code", "is_transient"),
     [
         (answered(403, "huggingface.co"), Exit.AUTH, False),
+        (answered(403, "huggingface.co", "<h1>Blocked</h1>"), Exit.UNAVAILABLE, True),
         (answered(403, "cas-bridge.xethub.hf.co"), Exit.UNAVAILABLE, True),
         (answered(404, "cdn-lfs.hf.co"), Exit.UNAVAILABLE, True),
         (answered(404, "huggingface.co"), Exit.UNAVAILABLE, True),
@@ -220,12 +221,17 @@ def test_what_stands_between_hub_and_disk_is_no_answer_of_the_hub(
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
-    [({"Code": 10010205001}, Exit.INPUT_MISSING), ("<html>", Exit.UNAVAILABLE)],
+    ("status", "body", "code"),
+    [
+        (404, {"Code": 10010205001}, Exit.INPUT_MISSING),
+        (404, "<html>", Exit.UNAVAILABLE),
+        (403, {"Code": 1}, Exit.AUTH),
+        (403, "Blocked", Exit.UNAVAILABLE),
+    ],
 )
-def test_a_404_of_a_proxy_is_no_answer_of_modelscope(body: object, code: Exit) -> None:
+def test_a_proxys_refusal_is_no_answer_of_modelscope(status: int, body: object, code: Exit) -> None:
     client = ModelScope(parse_source("ms://o/m@main", "recipe.model"), "model")
-    found = client.translate(NotExistError("404", status_code=404, response_body=body))
+    found = client.translate(NotExistError("", status_code=status, response_body=body))
     assert found is not None and found.error.code == code
     assert found.transient == (code == Exit.UNAVAILABLE)
 
