@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launchers.exits import CLASSES, NOTE, Exit, FailureClass, LaunchError
+from launchers.system.failure_rules import origin
 from launchers.system.failure_rules.causes import CAUSES
 from launchers.system.failure_rules.rule import CASCADE, TERMINATED, WRAPPERS, FailureRule
 from launchers.system.failure_rules.rules import PLACES, RULES
@@ -33,15 +34,6 @@ _BELOW_FRAME = re.compile(
     re.MULTILINE,
 )
 """An exception of any other name, such as StopIteration."""
-_RAISED = re.compile(
-    r'^(?:\[rank\d+\]:)?\s+File "[^"]*/(?:swift|megatron|mcore_bridge|deepspeed|transformers'
-    r'|peft|trl|transformer_engine)/[^"]*", line \d+, in .*\n(?:\[rank\d+\]:)?\s+raise \w+.*\n'
-    r"(?:(?:\[rank\d+\]:)?\s[\s^~]*\n)?"
-    r"(?:\[rank\d+\]:\s*)?((?:RuntimeError|Exception)\b.*)",
-    re.MULTILINE,
-)
-"""An exception that the training code raises itself, after a check. What torch or CUDA raise is of
-the same type, and may be transient."""
 _TERMINATE = re.compile(
     r"terminate called after throwing an instance of '([^']+)'\s+what\(\):\s*(.*)"
 )
@@ -72,9 +64,10 @@ _ERRNO = re.compile(r"(?<!['\"])\[Errno (\d+)\] .*?(?=: b?['\"]|$)", re.M)
 """An error of the system, in the words of any language."""
 _RANK = re.compile(r"^\[rank(\d+)\]:", re.M)
 _SURVIVED = re.compile(
-    r"\[?(?:DEBUG|INFO|WARNING)\b|(?:\[rank\d+\]:)?\[[IW]\d{4} |\S+ \[\d+\] NCCL INFO "
+    r"\[?(?:DEBUG|INFO|WARNING)\b|(?:\[rank\d+\]: )?File \"|(?:\[rank\d+\]:)?\[[IW]\d{4} "
+    r"|\S+ \[\d+\] NCCL INFO "
 )
-"""Begins a line that reports no error."""
+"""Begins a line that reports no error, or names a file of a trace."""
 _QUOTED = re.compile(r"^((?:Assertion|Key|Type|Value)Error.*?[\[{])\s*[\[{'\"](?s:.*)")
 """A row or a list in a message, whose words are not the error's."""
 _NAMING = re.compile(
@@ -111,7 +104,7 @@ _ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
 _ABORTING = frozenset({FailureClass.INFRA, FailureClass.GPU_MEMORY, FailureClass.HOST_MEMORY})
 """Failures of the node that C++ code ends its process for, after Python has raised them, too."""
 _WEAK = frozenset({"exception", *(rule.id for rule in CAUSES if rule.weak)})
-_GENERAL = frozenset({"exception", "recipe-or-plugin"})
+_GENERAL = frozenset({"exception", "plugin", "recipe-or-plugin"})
 """Verdicts by the type of an exception, whose text is of no known cause."""
 _OUTSIDE = _ABORTING | {FailureClass.STORAGE}
 _FILES = frozenset({FailureClass.STORAGE, FailureClass.HOST_MEMORY})
@@ -214,6 +207,8 @@ def _with_rows(found: Verdict, text: str) -> Verdict:
 def _verdict(text: str, *, started: bool) -> Verdict | None:
     chain = _last_chain(_BESIDE.sub("", text)) or _last_chain(text)
     found = _of_chain(chain, started=started) if chain else None
+    if started and found and len(chain) == 1 and _is_raised(origin.PLUGIN, found, text):
+        return Verdict(id="plugin", cause=found.cause, remedy="check the plugin and the rank's log")
     if found is not None and not started and _is_own_check(found, text):
         return replace(
             found,
@@ -236,11 +231,13 @@ def _of_beside(text: str, *, started: bool) -> Verdict | None:
 
 def _is_own_check(found: Verdict, text: str) -> bool:
     """Return whether the training code itself raised an exception of no known cause."""
-    raised = (match[1].rstrip() for match in _RAISED.finditer(text))
+    return found.id == "exception" and _is_raised(origin.CHECK, found, text)
+
+
+def _is_raised(pattern: re.Pattern[str], found: Verdict, text: str) -> bool:
+    raised = (match[1].rstrip() for match in pattern.finditer(text))
     cause = found.cause.partition(" at ")[0]
-    return found.id == "exception" and any(
-        found.cause.startswith(each) or each == cause for each in raised
-    )
+    return any(found.cause.startswith(each) or each == cause for each in raised)
 
 
 def _of_chain(chain: list[str], *, started: bool) -> Verdict:

@@ -5,9 +5,7 @@ from launchers.system.failure_rules.rule import FailureRule
 from launchers.system.remedies import GPU_MEMORY_REMEDY, MEMORY_REMEDY, STORAGE_REMEDY
 
 _NODE = "check the node's GPUs and driver; cordon the node if it fails again"
-_STORAGE_ERRNO = (
-    r"(?:4|5|6|11|16|19|35|37|38|52|6[12]|7[0147]|1[01]\d|12[15-9]|13[013]|95|5[123]\d)"
-)
+_STORAGE_ERRNO = r"(?:4|5|6|11|16|19|3[5789]|52|6[12]|7[0147]|1[01]\d|12[15-9]|13[013]|95|5[123]\d)"
 """Numbers of errors (errno) that a file system returns if its server or network fails: ETIMEDOUT on
 a soft NFS mount, ECOMM and ESHUTDOWN on Lustre, and Linux's internal numbers from 512. Other rows
 have missing files, rights and space."""
@@ -64,6 +62,16 @@ CAUSES = (
         in_log=True,
     ),
     FailureRule(
+        "socket-unreachable",
+        Exit.UNAVAILABLE,
+        r"socket\w+: Connect to \S+ (?:failed|returned) .*"
+        r"(?:Connection timed out|Network is unreachable|No route to host)",
+        "let the hosts reach each other on every port, since NCCL chooses them, or name another "
+        "interface in NCCL_SOCKET_IFNAME of extraEnv",
+        early=True,
+        in_log=True,
+    ),
+    FailureRule(
         "host-shared-memory",
         Exit.PEER,
         r"insufficient shared memory|out of shared memory|creating shared memory segment"
@@ -108,7 +116,7 @@ CAUSES = (
         r"^MemoryError|not enough memory: you tried to allocate|can't allocate memory"
         r"|Cannot allocate memory|std::bad_alloc|ArrowMemoryError"
         r"|DataLoader worker \(pid.*killed by signal: Killed|Unable to allocate .* for an array"
-        r"|^memory allocation of \d+ bytes failed",
+        r"|^memory allocation of \d+ bytes failed|oom_kill event",
         MEMORY_REMEDY,
         in_log=True,
         kind=FailureClass.HOST_MEMORY,
@@ -153,7 +161,7 @@ CAUSES = (
         r"|MPS (?:client|server|control)"
         r"|busy or unavailable|system not yet init|driver mismatch|cudaGetDeviceCount"
         r"|CUDA unknown error|CUDA driver initialization failed|forward compatibility was attempted"
-        r"|invalid device ordinal|device < num_gpus"
+        r"|invalid device ordinal|device < num_gpus|0 active drivers"
         r"|CUDA initialization|NVML|nvidia-smi|CUDA error: (?:unknown error|initialization error)"
         r"|CUDA is not available|is_available\(\) is False",
         "check the node's GPUs and driver",
@@ -257,7 +265,8 @@ CAUSES = (
     FailureRule(
         "hub-offline-file",
         Exit.INPUT_MISSING,
-        r"OfflineModeIsEnabled|offline mode is enabled|outgoing traffic has been disabled",
+        r"Couldn't find any data file at|OfflineModeIsEnabled|offline mode is enabled"
+        r"|outgoing traffic has been disabled",
         "training is offline: name inputs that the download stage fetches (recipe.model, "
         "recipe.dataset)",
         early=True,
@@ -321,6 +330,7 @@ CAUSES = (
         r"|^google\.api_core\.exceptions\.(?:Bad|Int|Retry|TooMany|\w*(?:Unavail|Timeout))\w*: "
         r"|\b(?:Bad Gateway|Gateway Time-?out|Service Unavailable)\b"
         r"|An error occurred \((?:5\d\d|SlowDown|Throttl\w+|RequestT\w+|\w*Unavailable|Int\w*)\)"
+        r"|The (?:read|write|handshake) operation timed out"
         r"|Distant resource does not seem to be on|CommError: (?!.*(?:\b40[13]\b|[Pp]ermission))",
         "check the pods' network access; a restart retries",
     ),

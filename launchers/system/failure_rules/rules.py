@@ -24,7 +24,7 @@ RULES = (
         Exit.DATA,
         r"found NaN in|found Inf in|Unexpected result (?:nan|inf|-inf)\b"
         r"|(?:Loss|loss|grad(?:ient)?s?|grad norm) (?:is|are|became) (?:nan|NaN|inf|Inf)"
-        r"|probability tensor contains either",
+        r"|probability tensor contains either|loss scale already at minimum",
         "lower recipe.args.learning_rate, check the data and the weights",
         kind=FailureClass.MODEL,
     ),
@@ -105,7 +105,7 @@ RULES = (
         Exit.INPUT_MISSING,
         r"404 Client Error|Client error '404|(?:Repository|Revision|Entry)NotFoundError"
         r"|is not a valid model identifier|is not a valid git identifier|HFValidationError"
-        r"|is not a local folder|NotExistError|not exists on either"
+        r"|is not a local folder|Incorrect path_or_model_id|NotExistError|not exists on either"
         r"|An error occurred \((?:404|NoSuch\w+)\)|ResourceNotFoundError|NotFound: 404 ",
         "correct recipe.model or recipe.dataset",
         early=True,
@@ -331,6 +331,7 @@ RULES = (
         r"|IndentationError|TabError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
         r"|^torch\.utils\.checkpoint\.CheckpointError|^torch\._\w+\.exc\.(?!\w*(?:Error|Exception|Failed):)|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
         r"|StrictDataclass)\w*(?:Error|Exception)|^RuntimeError: Failed to import"
+        r"|Cannot re-initialize CUDA in forked|Unrecognized (?:CachingAllocator|key .* allocator)"
         r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
         RECIPE_REMEDY,
         early=True,
