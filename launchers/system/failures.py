@@ -64,10 +64,10 @@ _ERRNO = re.compile(r"(?<!['\"])\[Errno (\d+)\] .*?(?=: b?['\"]|$)", re.M)
 """An error of the system, in the words of any language."""
 _RANK = re.compile(r"^\[rank(\d+)\]:", re.M)
 _SURVIVED = re.compile(
-    r"\[?(?:DEBUG|INFO|WARNING)\b|(?:\[rank\d+\]: )?File \"|(?:\[rank\d+\]:)?\[[IW]\d{4} "
+    r"[|\u2502]|\[?(?:DEBUG|INFO|WARNING)\b|(?:\[rank\d+\]: )?File \"|(?:\[rank\d+\]:)?\[[IW]\d{4} "
     r"|\S+ \[\d+\] NCCL INFO "
 )
-"""Begins a line that reports no error, or names a file of a trace."""
+"""Begins a line that reports no error: of a table, a trace's file, a level."""
 _QUOTED = re.compile(r"^((?:Assertion|Key|Type|Value)Error.*?[\[{])\s*[\[{'\"](?s:.*)")
 """A row or a list in a message, whose words are not the error's."""
 _NAMING = re.compile(

@@ -344,7 +344,7 @@ PLACES = (
     (
         _BY_WORDS,
         "checkpoint-unsuitable",
-        re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M),
+        re.compile(r", in \w*load_(?:\w*state\w*|\w*checkpoint)$", re.M),
     ),
     (
         _BY_WORDS,
