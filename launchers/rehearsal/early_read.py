@@ -80,7 +80,7 @@ def begin(home: Path, folders: Sequence[Path]) -> None:
 
     This process waits for it at its own end, ``END_SECONDS`` at most, unless it has failed.
     """
-    paths = [path for folder in folders for path in folder.glob(WEIGHTS)]
+    paths = [path for folder in folders for path in lookup.matching(folder, WEIGHTS)]
     if sum(path.stat().st_size for path in paths) < LEAST_BYTES:
         return
     words = [str(home / NAME), *map(str, folders)]
@@ -134,7 +134,7 @@ def main(argv: Sequence[str]) -> int:
     """Read, file by file: what is noted counts if the process is ended; return the exit code."""
     os.nice(NICENESS)
     acts: dict[str, Callable[[Path], object]] = {"sha256": _sha256, "not_finite": not_finite}
-    paths = sorted(path for folder in argv[1:] for path in Path(folder).glob(WEIGHTS))
+    paths = sorted(path for folder in argv[1:] for path in lookup.matching(Path(folder), WEIGHTS))
     note = os.open(argv[0], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def read(what: tuple[str, Path]) -> None:

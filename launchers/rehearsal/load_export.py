@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from launchers.config.env import is_one
+from launchers.exits import LaunchError
+from launchers.hub.client import disk_failure_from_text
 from launchers.hub.fetch import INDEX
 from launchers.rehearsal import early_read
-from launchers.rehearsal.early_read import Noted
+from launchers.rehearsal.early_read import WEIGHTS, Noted
 from launchers.rehearsal.export_settings import document, other_settings, unended, unserved
 from launchers.rehearsal.measured import Loaded
 from launchers.storage.manifest import READERS, Identity, identity
 from launchers.storage.seal_check import header, lost
+from launchers.system import lookup
 from launchers.system.host_memory import available
 from launchers.system.threads import each
 from launchers.units import GIB
@@ -84,7 +87,7 @@ def read_shapes(folder: Path) -> Files:
         ValueError: a file is not of that format.
     """
     found = {}
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in lookup.matching(folder, WEIGHTS):
         size = path.stat().st_size
         read = header(path, size)
         if not 0 < read.size <= size:
@@ -141,11 +144,12 @@ def load(
     """
     began = time.monotonic()
     probe, base = ([document(path) for path in probes] + [{}, {}])[:2]
-    is_adapter = (export / ADAPTER_CONFIG).exists()
+    is_adapter = lookup.exists(export / ADAPTER_CONFIG)
     files = read_shapes(export)
     shapes, problems = _together(files), list[str]()
     if not is_adapter:
-        problems += compare(shapes, _together(read_shapes(model)))
+        before = _together(read_shapes(model))
+        problems += compare(shapes, before) if before else []  # none in a model of .bin files
         problems += misplaced(export, files) + unended(export, model)
         problems += other_settings(export, model)
     if not shapes:
@@ -155,10 +159,10 @@ def load(
     named = config.get("dtype") or config.get("torch_dtype")
     if probe and named not in (None, probe["weights"]):
         problems.append(f"config.json says {named}, but {probe['weights']} weights were trained")
-    size = sum(path.stat().st_size for path in export.glob("*.safetensors"))
+    size = _size(export)
     found = Loaded(tensors=len(shapes), bytes=size, problems=tuple(problems))
     if is_adapter:  # a server loads it into the model
-        size += sum(path.stat().st_size for path in model.glob("*.safetensors"))
+        size += _size(model)
     place = _place(size, bool(probe))
     if not problems and place and (probe or not is_adapter):
         found = run(found, export, place, probe, base)
@@ -168,6 +172,10 @@ def load(
         why = f"{size / GIB:.3g} GiB fit neither into the free GPU memory nor into the host's"
         found = replace(found, not_compared=why)
     return replace(found, seconds=round(time.monotonic() - began, 3))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in lookup.matching(folder, WEIGHTS))
 
 
 def _place(size: int, compares: bool) -> str:
@@ -183,14 +191,14 @@ def _place(size: int, compares: bool) -> str:
 
 def zeros(folder: Path) -> list[str]:
     """Return the files with zeros or a hole where a storage has lost what was written."""
-    paths = sorted(folder.glob("*.safetensors"))
+    paths = lookup.matching(folder, WEIGHTS)
     found = [(path.name, lost(path, header(path, path.stat().st_size))) for path in paths]
     return [f"{name} {wrong}" for name, wrong in found if wrong]
 
 
 def not_finite(folder: Path, known: Mapping[Identity, list[str]]) -> list[str]:
     """Read every tensor; return a problem if any holds NaN or Inf. ``known`` files were read."""
-    files = {path: known.get(identity(path)) for path in sorted(folder.glob("*.safetensors"))}
+    files = {path: known.get(identity(path)) for path in lookup.matching(folder, WEIGHTS)}
     if unread := [path for path, names in files.items() if names is None]:
         found = each(early_read.not_finite, unread, READERS)
         files |= dict(zip(unread, found, strict=True))
@@ -204,7 +212,7 @@ def run(found: Loaded, export: Path, place: str, probe: Probe, base: Probe) -> L
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     problems = []
-    if not (export / ADAPTER_CONFIG).exists():
+    if not lookup.exists(export / ADAPTER_CONFIG):
         tokenizer = AutoTokenizer.from_pretrained(export)
         problems = _tokenizer_problems(tokenizer, probe.get("tokenizer"))
     spread = {"device_map": "auto"} if place == "auto" else {}
@@ -309,6 +317,17 @@ def log_probability(model: Any, ids: list[int], labels: list[int]) -> tuple[floa
     return value, len(at)
 
 
+def _is_unread(error: Exception) -> bool:
+    """Return whether the storage gave no answer, which says nothing about the export.
+
+    safetensors and transformers keep only the text of its error.
+    """
+    is_absent = isinstance(error, lookup.ABSENT)
+    is_systems = isinstance(error, OSError) and error.errno is not None and not is_absent
+    by_text = disk_failure_from_text(str(error)) is not None
+    return isinstance(error, LaunchError) or is_systems or by_text
+
+
 def main(argv: list[str]) -> int:
     """Write the result, also of an export that can't be read; return the exit code."""
     export, model, result, *probes = map(Path, argv)
@@ -317,7 +336,8 @@ def main(argv: list[str]) -> int:
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         is_full = isinstance(error, MemoryError) or "OutOfMemory" in text
-        found = Loaded(not_compared=text) if is_full else Loaded(problems=(text,))
+        is_open = is_full or _is_unread(error)
+        found = Loaded(not_compared=text) if is_open else Loaded(problems=(text,))
     result.write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
     return 0
 

@@ -1,11 +1,14 @@
 """Why an export is not compared."""
 
+import errno
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from launchers.config.settings import from_env
+from launchers.rehearsal import load_export
 from launchers.rehearsal.export_settings import ends, other_settings, unended, unserved
 from launchers.rehearsal.load_export import zeros
 from launchers.rehearsal.read_back import read_back
@@ -22,6 +25,33 @@ def test_a_step_without_a_record_says_why(began: bool, says: str, tmp_path: Path
         replace(launch.work.probe(0), "{}")
     found = read_back(launch, launch.work.export, tmp_path, 7, {}, "transformers")
     assert says in found["not_compared"] and not found["problems"]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_problem"),
+    [
+        (OSError(errno.ESTALE, "Stale file handle", "/w/export/config.json"), False),
+        (OSError("Can't load it: I/O error: Stale file handle (os error 116)"), False),
+        (OSError("the folder has no file named config.json"), True),  # as transformers says it
+        (FileNotFoundError(errno.ENOENT, "No such file", "/w/export/config.json"), True),
+    ],
+)
+def test_an_export_that_cannot_be_read_is_none_that_differs(
+    error: OSError, is_problem: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_export, "load", Mock(side_effect=error))
+    load_export.main([*map(str, (tmp_path, tmp_path, tmp_path / "result"))])
+    found = json.loads((tmp_path / "result").read_text())
+    assert (bool(found["problems"]), bool(found["not_compared"])) == (is_problem, not is_problem)
+
+
+def test_a_model_of_pickled_weights_has_no_shapes_to_compare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_export, "_place", lambda *_: "")  # it is not loaded
+    export, model = (model_folder.write(tmp_path / name) for name in ("export", "model"))
+    (model / model_folder.WHOLE).rename(model / "pytorch_model.bin")
+    assert not load_export.load(export, model).problems
 
 
 @pytest.mark.parametrize(
