@@ -153,11 +153,13 @@ def interfaces(named: Mapping[str, str], there: Sequence[str]) -> Finding:
     return ok("interfaces", ", ".join(named.values()) or "chosen by NCCL and gloo")
 
 
-def disk(free: int, needed: int | None) -> Finding:
-    """Check the workspace's free space.
+def disk(free: int | None, needed: int | None) -> Finding:
+    """Check the workspace's free space, in bytes; None: its file system does not state it.
 
     ``needed`` bytes will still be written by checkpoints (``plan_file.remaining_bytes``).
     """
+    if free is None:
+        return ok("disk", "the file system states no free space")
     seen = f"{free / 1e9:.0f} GB free"
     if needed is None:
         return ok("disk", seen)

@@ -23,6 +23,7 @@ from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi, parse_smi
+from launchers.storage import disk
 from launchers.storage.lock_owner import UNWRITTEN, is_dead, parse_owner, this_process
 from launchers.system import lookup
 from launchers.system.threads import in_thread
@@ -100,7 +101,7 @@ class PodFacts:
     ipc_lock: bool
     adapters: int
     shm: int
-    free: int
+    free: int | None
     caches: Mapping[str, bool]
     versions: Mapping[str, str | None]
     verdicts: tuple[Verdict, ...]
@@ -325,11 +326,11 @@ def _size(folder: Path) -> int:
     return 0
 
 
-def free(folder: Path) -> int:
-    """Return the bytes that this user may write on the volume of a folder, existing or not."""
+def free(folder: Path) -> int | None:
+    """Return ``disk.free`` of the volume of a folder, existing or not."""
     there = next((p for p in (folder, *folder.parents) if lookup.exists(p)), Path("/"))
-    found = lookup.certain(lambda: shutil.disk_usage(there), there)
-    return 0 if found is None else found.free
+    found = lookup.certain(lambda: [disk.free(there)], there)
+    return found[0] if found else 0
 
 
 def _caches(env: Mapping[str, str], workspace: Path) -> dict[str, bool]:

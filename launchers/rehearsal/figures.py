@@ -180,8 +180,10 @@ def _load(m: Measured, c: Context) -> Fields:
 
 
 def _disk(m: Measured, c: Context) -> Fields:
-    if m.checkpoint_bytes is None or m.free_bytes is None:
+    if m.checkpoint_bytes is None:
         raise Unknown("the checkpoint was removed before it was measured")
+    if m.free_bytes is None:
+        raise Unknown("the workspace's file system states no free space")
     count = _checkpoints(c)
     if count is None:
         raise Unknown("the number of checkpoints is unknown: set recipe.args.save_total_limit")

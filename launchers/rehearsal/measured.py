@@ -1,6 +1,5 @@
 """Measurements of a rehearsal, read from the files that its attempts have left."""
 
-import shutil
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,7 +91,7 @@ def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Meas
     usual = steady(found)
     evaluated = reader.read(work.metrics, Evaluation)
     folder = work.checkpoints / f"checkpoint-{rehearsal.save_at}"
-    own = disk.held(work.checkpoints) + disk.held(work.export)
+    own, left = disk.held(work.checkpoints) + disk.held(work.export), disk.free(work.root)
     return Measured(
         killed_rank=kill.get("rank"),
         resumed_from=first.step - 1 if first else None,
@@ -106,7 +105,7 @@ def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Meas
         hold_seconds=_hold(found, rehearsal.save_at),
         load_seconds=_load_seconds(work.attempts, killed_at),
         checkpoint_bytes=disk.held(folder) or None,
-        free_bytes=shutil.disk_usage(work.root).free + own,
+        free_bytes=None if left is None else left + own,
         evaluation_seconds=evaluated[-1].seconds if evaluated else None,
         export=export,
     )

@@ -74,17 +74,26 @@ def reporting(place: Path) -> Iterator[None]:
         raise found from error
 
 
+def free(folder: Path) -> int | None:
+    """Return the bytes that this user may write on a folder's volume.
+
+    None where the file system does not say: FUSE's default is a volume of no size, as of buckets.
+    """
+    found = shutil.disk_usage(folder)
+    return found.free if found.total else None
+
+
 def require_space(folder: Path, needed: int) -> None:
-    """Raise if the volume has less free space than needed.
+    """Raise if the volume is known to have less free space than needed.
 
     Raises:
         LaunchError: QUOTA with both numbers.
     """
-    free = shutil.disk_usage(folder).free
-    if needed > free:
+    left = free(folder)
+    if left is not None and needed > left:
         raise LaunchError(
             Exit.QUOTA,
-            f"{folder} has {free / 1e9:.3f} GB free, but {needed / 1e9:.3f} GB are needed",
+            f"{folder} has {left / 1e9:.3f} GB free, but {needed / 1e9:.3f} GB are needed",
             SPACE_REMEDY,
             id="disk-space",
         )

@@ -14,7 +14,6 @@ layout and with any rank that a node has after a restart.
 
 import errno
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -218,8 +217,8 @@ def has_room(root: Path, needed: int, limit: int) -> bool:
         OSError, LaunchError: the disk fails.
     """
     root.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(root).free
-    return needed <= KEPT_FREE * (min(free, limit - disk.held(root)) if limit else free)
+    rooms = [disk.free(root), limit - disk.held(root) if limit else None]
+    return all(needed <= KEPT_FREE * room for room in rooms if room is not None)
 
 
 def clear(root: Path) -> None:

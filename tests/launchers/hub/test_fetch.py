@@ -119,7 +119,7 @@ def test_a_hub_that_is_down_is_unavailable(
 def test_a_full_disk_is_said_before_the_first_byte(
     hub: FakeHub, work: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = type("Usage", (), {"free": 1000})
+    usage = type("Usage", (), {"free": 1000, "total": 1001})
     monkeypatch.setattr("launchers.storage.disk.shutil.disk_usage", lambda _: usage)
     assert refused("hf://o/m@main", work).code == Exit.QUOTA
     assert hub.gets("model.safetensors") == []

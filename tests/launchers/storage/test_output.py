@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from launchers.exits import Exit, LaunchError
-from launchers.storage import disk, manifest, marker, output
+from launchers.preflight import pod_checks, probes
+from launchers.storage import disk, manifest, marker, node_disk, output
 from launchers.storage.lock_owner import this_process
 from launchers.storage.output import Made, produce
 from launchers.system import lookup
@@ -287,6 +288,15 @@ def test_too_little_space_is_reported_before_the_work_with_both_numbers(tmp_path
         disk.require_space(tmp_path, 10**18)
     assert caught.value.code == Exit.QUOTA
     assert "1000000000.000 GB" in caught.value.cause
+
+
+def test_a_file_system_that_states_no_size_is_not_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.statvfs", lambda _: os.statvfs_result((512, 512, *[0] * 7, 255)))
+    disk.require_space(tmp_path, 10**18)
+    assert probes.free(tmp_path / "new") is None and pod_checks.disk(None, 10**18).state == "ok"
+    assert node_disk.has_room(tmp_path, 900, 0) and not node_disk.has_room(tmp_path, 901, 1000)
 
 
 def test_bytes_that_are_not_read_are_not_missing(
