@@ -2,12 +2,11 @@
 
 import dataclasses
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers.preflight.probes import count_gpus
 from scripts.local.environment import dereference, moved, resolve
 from scripts.local.pods import Pod, expand, order, requested, share
 from scripts.local.process import Start
@@ -51,14 +50,15 @@ def _with_gpus(pods: Sequence[Pod], machine: Machine) -> list[Pod]:
 
 
 def visible_gpus(caller: Mapping[str, str]) -> list[str]:
-    """Return the caller's CUDA_VISIBLE_DEVICES, or all GPUs that nvidia-smi lists."""
+    """Return the caller's CUDA_VISIBLE_DEVICES, or all GPUs that nvidia-smi lists.
+
+    Raises:
+        LaunchError: PREFLIGHT, nvidia-smi does not answer.
+    """
     given = caller.get("CUDA_VISIBLE_DEVICES")
     if given is not None:
         return [device.strip() for device in given.split(",") if device.strip()]
-    if shutil.which("nvidia-smi") is None:
-        return []
-    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    return [str(i) for i, _ in enumerate(line for line in done.stdout.splitlines() if line)]
+    return [*map(str, range(count_gpus(caller)))]
 
 
 def _start(

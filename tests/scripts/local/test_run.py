@@ -14,6 +14,7 @@ from rich.console import Console
 from scripts.local.command import Request, run_locally
 from scripts.manifest import parse
 from scripts.problem import Problem
+from tests.launchers.preflight import nvidia_smi
 from tests.scripts.calling import Call
 from tests.scripts.local.rendered import job, manifest, packed, write
 from tests.scripts.local.running import ROOT, pod_folder, run, start_manifest
@@ -111,6 +112,11 @@ def test_pods_that_ask_for_gpus_run_on_gpus_of_their_own(
     assert code == 0, output
     logs = [pod_folder(tmp_path, f"run-node-0-{i}") / "log" for i in (0, 1)]
     assert [log.read_text() for log in logs] == ["4,5\n", "6,7\n"]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    path = nvidia_smi.install(tmp_path / "bin", "", script="echo Driver/library mismatch; exit 18")
+    monkeypatch.setenv("PATH", f"{path}:{os.environ['PATH']}")
+    code, output = run(tmp_path, script, [asking])
+    assert code == 1 and "failed with exit code 18: Driver/library mismatch" in output
 
 
 def test_a_job_waits_for_those_it_depends_on(tmp_path: Path) -> None:
