@@ -59,11 +59,18 @@ _MAPS = (
     {"conversations": "messages", "rejected": "rejected_response"},
 )
 _BETTER, _WORSE = (
-    re.compile(rf"(?:^|[\W_])(?:{words})(?:[\W_]|$)", re.IGNORECASE)
-    for words in (
-        "chosen|accept|accepted|preferred|win|winner|winning|better|best|pos|positive|good|correct|true|safe|w",
-        "rejected|reject|dispreferred|non_preferred|lose|loser|losing|worse|worst|neg|negative|bad"
-        "|incorrect|wrong|false|unsafe|less|l",
+    re.compile(rf"(?:^|[\W_])(?:{words})s?(?:[\W_]|$)|{signs}", re.IGNORECASE)
+    for words, signs in (
+        (
+            "chosen|accept|accepted|preferred|win|winner|winning|better|best|pos|positive|good"
+            "|correct|true|safe|w",
+            "[好优]|接受|选中",
+        ),
+        (
+            "rejected|reject|dispreferred|non_preferred|lose|loser|losing|worse|worst|neg|negative"
+            "|bad|incorrect|wrong|false|unsafe|less|l",
+            "[坏差劣]|拒绝",
+        ),
     )
 )
 """Words in the names of columns with answers."""
@@ -105,6 +112,8 @@ def remedy(rows: Sequence[Mapping[str, Any]]) -> str:
         return inner
     if many := [n for n in _texts_of(row) if _WORSE.search(n)]:
         return f"write one row for each text of {many[0]}, as rejected_response"
+    if len(many := [n for n in row if _WORSE.search(n) and _NUMBERED.fullmatch(n)]) > 1:
+        return f"write one row for each of {' and '.join(many)}, as rejected_response"
     if compared := _compared(row):
         return f"write a better one of {compared} as chosen, a worse as rejected, and the prompt"
     if "label" in row:
@@ -119,13 +128,15 @@ def _nested(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return what to write of answers that a map in one column holds; empty without one.
 
     >>> _nested([{"prompt": "q", "pair": {"win": "a", "lose": "b"}}])
-    'write the fields of pair as columns; columns: {win: response, lose: rejected_response}'
+    'write the fields of pair as columns, and recipe.args.columns: {win: response, lose: \
+rejected_response}'
     """
     for name, inner in (rows[0] if rows else {}).items():
         if isinstance(inner, Mapping) and any(map(_WORSE.search, map(str, inner))):
             found = columns([{**row, **(row.get(name) or {})} for row in rows]) or {}
             pairs = ", ".join(f"{old}: {new}" for old, new in found.items())
-            return f"write the fields of {name} as columns; columns: {{{pairs}}}" if found else ""
+            said = f"write the fields of {name} as columns, and recipe.args.columns: {{{pairs}}}"
+            return said if found else ""
     return ""
 
 
@@ -192,9 +203,15 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
 def _by_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
     """Yield maps of the two columns whose names tell the answers, or of the rejected one alone.
 
-    The prompt is in a column that ms-swift knows, or in the only other one with a phrase.
+    The prompt is in a column that ms-swift knows, or in the only other one with a phrase. A column
+    that holds another's name or number only tells which answer is the better one.
     """
-    names = [k for row in rows[:1] for k, value in row.items() if isinstance(value, str | list)]
+    names = [
+        name
+        for row in rows[:1]
+        for name, value in row.items()
+        if isinstance(value, list) or (isinstance(value, str) and not _names_one(value, row))
+    ]
     worse = [name for name in names if _WORSE.search(name)]
     better = [name for name in names if _BETTER.search(name) and name not in worse]
     if len(worse) == 1 and len(better) < 2:
@@ -203,10 +220,19 @@ def _by_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
         phrases = [
             name
             for name in names
-            if name not in (*better, *worse) and len(str(rows[0][name]).split()) > 2
+            if name not in (*better, *worse) and _is_phrase(str(rows[0][name]))
         ]
         if len(phrases) == 1 and better:
             yield {phrases[0]: "query", better[0]: "response", worse[0]: "rejected_response"}
+
+
+def _names_one(value: str, row: Mapping[str, Any]) -> bool:
+    """Return whether a text names one of several numbered columns of a row."""
+    return any(_NUMBERED.fullmatch(name) and value in (name, name[-1]) for name in row)
+
+
+def _is_phrase(text: str) -> bool:
+    return len(text.split()) > 2 or not text.isascii()
 
 
 def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:

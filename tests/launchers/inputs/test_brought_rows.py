@@ -79,6 +79,10 @@ def test_an_answer_in_a_column_of_another_name_is_named(tmp_path: Path, name: st
             {"question": "q", "correct_answer": "a", "incorrect_answer": "b"},
             {"correct_answer": "response", "incorrect_answer": RESPONSE},
         ),
+        (
+            {"问题": "怎么解析文件", "好回答": "a", "坏回答": "b"},
+            {"问题": "query", "好回答": "response", "坏回答": RESPONSE},
+        ),
         ({"conversations": TALK, "worse_talk": WORSE}, {"worse_talk": TALKS}),
         ({"chosen": TALK, "rejected": "b"}, {"chosen": "messages", "rejected": RESPONSE}),
         (
@@ -116,6 +120,16 @@ def test_columns_whose_names_tell_the_answers_are_named(
         ({"prompt": "q", "response_0": "a", "response_1": "b", "better": 1}, "response_0 and resp"),
         ({"id_A": 1, "id_B": 2, "human_ref_A": "a", "human_ref_B": "b"}, "human_ref_A and"),
         ({"model_a": "x", "model_b": "y", "response_a": "long", "response_b": "b"}, "response_a"),
+        ({"prompt": "q", "answer_1": "a", "answer_2": "b", "better": "answer_1"}, "answer_1 and"),
+        (
+            {"prompt": "q", "output_a": "x", "output_b": "y", "win": "a", "lose": "b"},
+            "output_a and",
+        ),
+        ({"prompt": "q", "answer": "a", "negatives": ["b", "c"]}, "for each text of negatives"),
+        (
+            {"prompt": "q", "chosen": "a", "rejected_1": "b", "rejected_2": "c"},
+            "each of rejected_1",
+        ),
         ({"prompt": "q", "model_1_text": "a", "model_2_text": "b"}, "model_1_text and"),
         ({"prompt": "q", "output_1": TALK[1], "output_2": WORSE[1]}, "output_1 and"),
         ({"prompt": "q", "r1": "a", "r2": "b", "r3": "c", "ranks": [1, 2, 3]}, "r1, r2 and r3"),
