@@ -17,7 +17,7 @@ from scripts.helm import ROOT
 from tests.hang.cases import NODES, PER_NODE, Case
 from tests.launchers.pods import FAKES, Pods
 from tests.launchers.processes import signal_all
-from tests.launchers.training_environment import PYTHON
+from tests.launchers.training_environment import launcher
 
 FLOORS = "start=120,first_step=15,data=5,step=5,evaluation=5,save=5,reference=5,end=25"
 LIMIT_SECONDS = 300.0
@@ -97,10 +97,11 @@ class Gang(Pods):
         }
 
     def begin(self, rank: int) -> subprocess.Popen[bytes]:
-        words = [str(PYTHON), "-m", "launchers", "run"]
         about: dict[str, Any] = {"cwd": self.folder, "env": self.env(rank)}
         with self.output(rank).open("wb") as output:
-            return subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, **about)
+            return subprocess.Popen(
+                launcher("run"), stdout=output, stderr=subprocess.STDOUT, **about
+            )
 
     def output(self, rank: int) -> Path:
         return self.folder / f"pod-{rank}.log"

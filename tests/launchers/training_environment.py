@@ -55,6 +55,22 @@ STACKS = {stack.swift: stack for stack in (OLDEST, PINNED, NEXT)}
 STACK = STACKS[os.environ.get("SWIFT", PINNED.swift)]
 TRAIN, PYTHON, ORACLE = STACK.train, STACK.python, STACK.oracle
 
+UNJUDGED = """
+import runpy
+from launchers.inputs.models import installed_class
+installed_class.refused = lambda config: ""
+runpy.run_module("launchers", run_name="__main__", alter_sys=True)
+"""
+
+
+def launcher(command: str) -> list[str]:
+    """Return the words of a launcher of the training Python that trains a model of the tests.
+
+    It does not have the model judged by transformers, whose import takes 4 s of a processor.
+    """
+    return [str(PYTHON), "-c", UNJUDGED, command]
+
+
 needs_training = pytest.mark.skipif(not PYTHON.exists(), reason=f"no {TRAIN}: run `make setup`")
 needs_oracle = pytest.mark.skipif(
     not STACK.is_installed, reason=f"no {TRAIN} or {ORACLE}: run `make setup`"

@@ -1,5 +1,5 @@
-"""The sources and the run that the trainings of a file share."""
+"""The sources that the trainings of a file share."""
 
-from tests.launchers.run.trained import given, undisturbed
+from tests.launchers.run.trained import given
 
-__all__ = ["given", "undisturbed"]
+__all__ = ["given"]

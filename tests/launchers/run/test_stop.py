@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,52 +16,95 @@ from launchers.storage import checkpoint
 from launchers.system.process import descendants
 from scripts.demo.sources import Sources
 from tests.launchers.run.trained import STEPS, Trained, stopped
-from tests.launchers.training_environment import needs_training
+from tests.launchers.training_environment import PYTHON, needs_training
 
 pytestmark = needs_training
 
 
+HELD_OUT = {"eval_strategy": "steps", "split_dataset_ratio": 0.25, "eval_steps": STEPS // 2}
+HELD_OUT |= {"per_device_eval_batch_size": 2, "dataloader_num_workers": 2}
+
+
 @pytest.fixture(scope="module")
-def undisturbed(
-    given: Sources, tmp_path_factory: pytest.TempPathFactory
-) -> list[tuple[int, float]]:
-    pods = Trained(tmp_path_factory.mktemp("undisturbed"), given=given)
+def whole(given: Sources, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A run that is not stopped."""
+    pods = Trained(tmp_path_factory.mktemp("whole"), given=given, args=HELD_OUT)
     pods.complete()
     assert [step for step, _ in pods.losses()] == list(range(1, STEPS + 1))
-    return pods.losses()
+    assert [step for step, _ in evaluated(pods)] == [0, STEPS // 2, STEPS]
+    return pods
 
 
-@pytest.mark.parametrize("who", ["rank 0", "rank 1", "every process"])
-def test_a_gang_saves_its_step_on_sigterm(
-    tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]], who: str
+def evaluated(pods: Trained) -> list[tuple[int, float | None]]:
+    found = reader.read(pods.run / "metrics.jsonl", Evaluation)
+    return [(each.step, each.values["loss"]) for each in found]
+
+
+def test_a_gang_saves_its_step_on_sigterm_and_goes_on_where_it_stopped(
+    tmp_path: Path, given: Sources, whole: Trained
 ) -> None:
-    """``every process``: of both hosts, as Slurm preempts a job; data loader workers are killed
-    by a SIGTERM that is not blocked, and the trainer with them."""
-    pods = Trained(tmp_path, given=given, slow={"STEP": 0.3}, args={"dataloader_num_workers": 2})
-    started = [pods.start(rank) for rank in (0, 1)]
-    pods.wait_for_step(4)
-    before = len(pods.losses())
-    signalled = [started[who == "rank 1"].pid]
-    if who == "every process":
-        signalled = [pid for each in started for pid in (each.pid, *descendants(each.pid))]
-        assert len(signalled) >= 2 * 5  # launcher, torchrun, worker, two of its data loader
-    for pid in signalled:
-        os.kill(pid, signal.SIGTERM)
-    assert stopped(pods, started) == [Exit.PREEMPTED, Exit.PREEMPTED], pods.said()
-    saved = pods.saved()
-    assert before <= saved <= before + 2
-    assert pods.losses() == undisturbed[:saved]
-    assert [pods.message(rank)["id"] for rank in (0, 1)] == ["preempted"] * 2
-    assert pods.progress()["code"] == Exit.PREEMPTED
-
+    """In steps and in evaluations, also the one after the last step, which are left."""
+    pods = Trained(tmp_path, given=given, args=HELD_OUT)
+    for stop in (_in_a_step, _in_an_evaluation, _of_every_process, _in_an_evaluation):
+        saved = stop(pods)
+        assert pods.saved() == saved
+        assert pods.losses() == whole.losses()[:saved]
+        assert [pods.message(rank)["id"] for rank in (0, 1)] == ["preempted"] * 2
+        assert pods.progress()["code"] == Exit.PREEMPTED
     pods.complete()
-    assert pods.losses() == undisturbed  # no step is lost, none is trained twice
+    assert pods.losses() == whole.losses()  # no step is lost, none is trained twice
+    assert evaluated(pods) == evaluated(whole)  # each of the two by the attempt after
+
+
+def _in_a_step(pods: Trained) -> int:
+    """Stop rank 0; return the step that is to be saved."""
+    pods.slow = {"STEP": 0.3}
+    started = [pods.start(rank) for rank in (0, 1)]
+    pods.wait_for_step(3)
+    return _after_a_step(pods, started, [started[0].pid])
+
+
+def _of_every_process(pods: Trained) -> int:
+    """Stop all processes of both hosts, as Slurm preempts a job.
+
+    Data loader workers are killed by a SIGTERM that is not blocked, and the trainer with them.
+    """
+    pods.slow = {"STEP": 0.3}
+    started = [pods.start(rank, PYTHON_EXEC=str(PYTHON)) for rank in (0, 1)]
+    pods.wait_for_step(STEPS // 2 + 3)
+    pids = [pid for each in started for pid in (each.pid, *descendants(each.pid))]
+    assert len(pids) >= 2 * 5  # launcher, torchrun, worker, two of its data loader
+    return _after_a_step(pods, started, pids)
+
+
+def _after_a_step(pods: Trained, started: list[subprocess.Popen[str]], pids: list[int]) -> int:
+    before = len(pods.losses())
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+    assert stopped(pods, started) == [Exit.PREEMPTED] * 2, pods.said()
+    assert before <= pods.saved() <= before + 2
+    return pods.saved()
+
+
+def _in_an_evaluation(pods: Trained) -> int:
+    """Stop rank 0 in the first evaluation, rank 1 in the last one."""
+    step = STEPS if pods.saved() > STEPS // 2 else STEPS // 2
+    pods.slow = {"EVALUATION": 3}
+    started = [pods.start(rank) for rank in (0, 1)]
+    pods.wait_for_sign(f"evaluation-{step}")
+    begin = time.monotonic()
+    started[step // STEPS].send_signal(signal.SIGTERM)
+    assert stopped(pods, started) == [Exit.PREEMPTED] * 2, pods.said()
+    said = [path.read_text() for path in pods.run.rglob("stdout.log")]  # torchrun may not copy all
+    assert any("training stopped" in each for each in said)
+    print(f"SIGTERM to the end, evaluation after step {step}: {time.monotonic() - begin:.1f} s")
+    return step
 
 
 def test_a_spent_budget_ends_a_gang_with_a_sealed_checkpoint_and_its_export(
-    tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]]
+    tmp_path: Path, given: Sources, whole: Trained
 ) -> None:
-    pods = Trained(tmp_path, given=given, slow={"STEP": 0.3})
+    pods = Trained(tmp_path, given=given, args=HELD_OUT, slow={"STEP": 0.3})
     began = time.monotonic()
     started = [pods.start(rank) for rank in (0, 1)]
     pods.wait_for_step(1)
@@ -75,7 +119,7 @@ def test_a_spent_budget_ends_a_gang_with_a_sealed_checkpoint_and_its_export(
     assert (progress["state"], progress["why"]) == ("succeeded", "budget.by")
     saved = checkpoint.newest(pods.run / "checkpoints")
     assert first and saved and first < saved.step < STEPS
-    assert pods.losses() == undisturbed[: saved.step]
+    assert pods.losses() == whole.losses()[: saved.step]
     weights = pods.run / "export" / "model.safetensors"
     assert weights.read_bytes() == (saved.path / "model.safetensors").read_bytes()
 
@@ -114,37 +158,3 @@ def test_a_second_signal_ends_a_save_at_once(tmp_path: Path, given: Sources) -> 
     pod.send_signal(signal.SIGTERM)
     assert stopped(pods, [pod]) == [Exit.TERMINATED], pods.said()
     assert time.monotonic() - begin < 5
-
-
-HELD_OUT = {"eval_strategy": "steps", "split_dataset_ratio": 0.25, "max_steps": 6}
-HELD_OUT |= {"per_device_eval_batch_size": 2}
-
-
-def evaluated(pods: Trained) -> list[tuple[int, float | None]]:
-    found = reader.read(pods.run / "metrics.jsonl", Evaluation)
-    return [(each.step, each.values["loss"]) for each in found]
-
-
-def test_an_evaluation_is_left_and_its_step_saved(tmp_path: Path, given: Sources) -> None:
-    """Also the one after the last step; the losses are those of a run that was not stopped."""
-    args = HELD_OUT | {"eval_steps": 3}
-    whole = Trained(tmp_path / "whole", given=given, args=args)
-    whole.complete()
-    pods = Trained(tmp_path / "stopped", given=given, args=args, slow={"EVALUATION": 3})
-    for step in (3, 6):
-        started = [pods.start(rank) for rank in (0, 1)]
-        pods.wait_for_sign(f"evaluation-{step}")
-        begin = time.monotonic()
-        started[step // 4].send_signal(signal.SIGTERM)
-        assert stopped(pods, started) == [Exit.PREEMPTED] * 2, pods.said()
-        assert pods.saved() == step
-        said = [
-            path.read_text() for path in pods.run.rglob("stdout.log")
-        ]  # torchrun may not copy it all
-        assert any("training stopped" in each for each in said)
-        print(f"SIGTERM to the end, evaluation after step {step}: {time.monotonic() - begin:.1f} s")
-    assert pods.losses() == whole.losses()[:6]
-    pods.complete()
-    assert pods.losses() == whole.losses()
-    assert [step for step, _ in evaluated(whole)] == [0, 3, 6]
-    assert evaluated(pods) == evaluated(whole)  # each of the two by the attempt after

@@ -16,11 +16,12 @@ from launchers.system.process import descendants
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
+from tests.launchers import warm
 from tests.launchers.pods import Pods, end
 from tests.launchers.stages.checkpoints import newest_step
 from tests.launchers.trainer_log import read_losses
 from tests.launchers.training import demo_run
-from tests.launchers.training_environment import PYTHON
+from tests.launchers.training_environment import launcher
 
 SLOW = Path(__file__).with_name("slow_trainer.py")
 STEPS = 16
@@ -53,14 +54,21 @@ class Trained(Pods):
     def env(self, rank: int, **change: str) -> dict[str, str]:
         self.signs.mkdir(exist_ok=True)
         slow = {f"SLOW_{name}": str(seconds) for name, seconds in self.slow.items()}
-        cache = {"MODELSCOPE_CACHE": str(self.folder / "cache"), "HF_HOME": str(self.folder)}
-        usual = super().env(rank, DPO_GRACE_SECONDS="60", OMP_NUM_THREADS="1", **cache)
-        own = {"PYTHONPATH": str(ROOT), "HOME": str(self.folder), "SLOW_SIGNS": str(self.signs)}
-        return {**usual, **own, **slow, **change}
+        own = {
+            "DPO_GRACE_SECONDS": "60",
+            "OMP_NUM_THREADS": "1",
+            "MODELSCOPE_CACHE": str(self.folder / "cache"),
+            "PYTHONPATH": str(ROOT),
+            "PYTHON_EXEC": str(warm.python()),  # of the ranks
+            "CUDA_VISIBLE_DEVICES": "",
+            "HOME": str(Path.home()),
+            "SLOW_SIGNS": str(self.signs),
+        }
+        return {**super().env(rank), **own, **slow, **change}
 
     def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
         log = (self.folder / f"pod-{rank}.log").open("a")
-        words, env = [str(PYTHON), "-m", "launchers", command], self.env(rank, **change)
+        words, env = launcher(command), self.env(rank, **change)
         return subprocess.Popen(
             words, cwd=self.folder, env=env, stdout=log, stderr=subprocess.STDOUT, text=True
         )
@@ -133,14 +141,3 @@ def written(pods: Trained) -> list[Row]:
 
 def losses(pods: Trained) -> list[tuple[int, float]]:
     return [(row.step, row.values["loss"] or 0.0) for row in written(pods)]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(
-    given: Sources, tmp_path_factory: pytest.TempPathFactory
-) -> list[tuple[int, float]]:
-    """Train to the end; return the loss of each step."""
-    pods = Trained(tmp_path_factory.mktemp("undisturbed"), given=given, args={"save_steps": SAVES})
-    pods.complete()
-    assert [step for step, _ in losses(pods)] == list(range(1, STEPS + 1))
-    return losses(pods)

@@ -21,7 +21,8 @@ def main() -> None:
         for name, text in os.environ.items()
         if name.startswith(tuple(known["read"])) and name not in known["hub"]
     }
-    argv, path = sys.argv[1:], os.environ.get("PYTHONPATH", "")
+    argv = sys.argv[1:]
+    path = ":".join(dict.fromkeys(os.environ.get("PYTHONPATH", "").split(":")))
     rest = [word for word in argv if word != "-u"]
     is_known = bool(rest) and (rest[0] in ("-c", "-m") or not rest[0].startswith("-"))
     server = socket.socket(socket.AF_UNIX)
