@@ -136,10 +136,10 @@ def test_the_nearest_change_the_fewest_flags() -> None:
 
 @pytest.mark.parametrize("name", ["Qwen3-30B-A3B", "Qwen3-235B-A22B"])
 @pytest.mark.parametrize("gpu_model", ["a100-40g", "h200"])
-def test_a_search_over_128_gpus_takes_less_than_two_seconds(name: str, gpu_model: str) -> None:
+def test_a_search_over_128_gpus_takes_less_than_five_seconds(name: str, gpu_model: str) -> None:
     search = cluster(16, gpu_model, name)
     search = replace(search, training=replace(search.training, global_batch_size=128))
     begin = time.process_time()
     assert search.best(15)
-    assert time.process_time() - begin < 2
+    assert time.process_time() - begin < 5  # 0.4 to 1.5 on an idle machine
     assert len(search.layouts()) > 1000
