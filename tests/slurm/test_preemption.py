@@ -57,8 +57,8 @@ def submit(slurm: Slurm, output: Path, **env: str) -> str:
 def test_a_preempted_run_is_requeued_and_loses_no_step(tmp_path: Path, slurm: Slurm) -> None:
     pods = Trained(tmp_path, given=short_sources(tmp_path / "own"), slow={"STEP": 0.5})
     env = {name: value for name, value in pods.env(0).items() if name not in POD}
-    env |= {"DPO_GANG_DEADLINE": "120", "DPO_GPUS_PER_NODE": "0", "PYTHON": str(PYTHON)}
-    env["PATH"] = slurm.env["PATH"]
+    env |= {"DPO_GANG_DEADLINE": "120", "DPO_GPUS_PER_NODE": "0", "PATH": slurm.env["PATH"]}
+    env |= {"PYTHON": str(PYTHON), "PYTHON_EXEC": str(PYTHON)}
     output = tmp_path / "job.log"
     job = submit(slurm, output, **env)
 

@@ -14,7 +14,8 @@ from launchers.progress.trained import Trained, read
 from launchers.stop.agreement import Answer, decide
 from launchers.system.step_board import NOWHERE, VARIABLE, Phase, StepBoard, step_of
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
 
 pytestmark = needs_training
 PARTS = 4
@@ -28,10 +29,11 @@ class Ranks:
         self.folder, self.board = folder, StepBoard.make(folder / "board", 2)
         env = {**os.environ, VARIABLE: str(self.board.path), "FOLDER": str(folder)}
         env |= {"PARTS": str(PARTS), "DPO_ATTEMPT_FOLDER": str(folder)}
-        words = [str(PYTHON), "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        python = str(warm.python())
+        words = [python, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
         words += ["--master-port", str(free_port())]
         words += ["-m", "tests.launchers.stop.megatron_run", case]
-        env |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        env |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHON_EXEC": python}
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(words, cwd=ROOT, env=env, stderr=pipe, text=True)
 
