@@ -1,12 +1,12 @@
 """Parameters are counted as transformers builds the models whose sizes are said to be known."""
 
 import json
-import subprocess
 from typing import Any
 
 from launchers.plan import model_config
 from launchers.plan.model_config import parse_config
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
 
 pytestmark = needs_training
 
@@ -39,9 +39,8 @@ for kind, sizes in json.loads(sys.argv[1]).items():
 def test_a_known_kind_has_the_parameters_of_its_model() -> None:
     kinds = sorted({*model_config._COUNTED.pattern.split("|")} - _ELSEWHERE)
     given = {kind: _SIZES.get(kind, {}) for kind in kinds}
-    words = [str(PYTHON), "-c", _PROGRAM, json.dumps(given)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    rows = [line.partition("\t")[2] for line in done.stdout.splitlines() if "built\t" in line]
+    said = warm.printed("-c", _PROGRAM, json.dumps(given)).splitlines()
+    rows = [line.partition("\t")[2] for line in said if "built\t" in line]
     found = {kind: _ratio(*rest) for kind, *rest in map(json.loads, rows)}
     assert len(found) > 75
     assert {kind: ratio for kind, ratio in found.items() if not 0.91 < ratio < 1.05} == {}

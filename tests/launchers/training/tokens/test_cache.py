@@ -17,7 +17,7 @@ from scripts.demo.sources import PLUGIN
 from scripts.helm import ROOT
 from tests.launchers import warm
 from tests.launchers.training import demo_run
-from tests.launchers.training_environment import ORACLE, PYTHON, needs_oracle, needs_training
+from tests.launchers.training_environment import ORACLE, needs_oracle, needs_training
 
 pytestmark = needs_training
 ROWS = 120
@@ -254,7 +254,7 @@ def test_rows_of_kto_are_counted_on_megatron_too(tmp_path: Path) -> None:
     job = {"name": "one", "backend": "megatron", "ranks": 1, "features": ["tokens"], "flags": flags}
     (home / "jobs.json").write_text(json.dumps([job]))
     env = {**os.environ, **prove.ON_CPU, "PYTHONPATH": f"{ROOT}:{ORACLE}"}
-    words = [str(PYTHON), "-m", prove.RUN, str(home), str(home / "jobs.json")]
+    words = [str(warm.python(oracle=True)), "-m", prove.RUN, str(home), str(home / "jobs.json")]
     subprocess.run(words, cwd=ROOT, env=env, capture_output=True, check=True)
     counts = rows_of(home / "one")  # gloo has no scalars for KTO's metrics: no step ends
     # of 37 good rows one is alone in a batch of two: it is its own KL answer
