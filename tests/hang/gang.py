@@ -17,7 +17,7 @@ from scripts.helm import ROOT
 from tests.hang.cases import NODES, PER_NODE, Case
 from tests.launchers.pods import FAKES, Pods
 from tests.launchers.processes import signal_all
-from tests.launchers.training_environment import launcher
+from tests.launchers.training_environment import launcher_words
 
 FLOORS = "start=120,first_step=15,data=5,step=5,evaluation=5,save=5,reference=5,end=25"
 LIMIT_SECONDS = 300.0
@@ -97,10 +97,10 @@ class Gang(Pods):
         }
 
     def begin(self, rank: int) -> subprocess.Popen[bytes]:
-        about: dict[str, Any] = {"cwd": self.folder, "env": self.env(rank)}
-        with self.output(rank).open("wb") as output:
+        words, env = launcher_words("run"), self.env(rank)
+        with self.output(rank).open("wb") as log:
             return subprocess.Popen(
-                launcher("run"), stdout=output, stderr=subprocess.STDOUT, **about
+                words, cwd=self.folder, env=env, stdout=log, stderr=subprocess.STDOUT
             )
 
     def output(self, rank: int) -> Path:

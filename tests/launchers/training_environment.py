@@ -63,7 +63,7 @@ runpy.run_module("launchers", run_name="__main__", alter_sys=True)
 """
 
 
-def launcher(command: str) -> list[str]:
+def launcher_words(command: str) -> list[str]:
     """Return the words of a launcher of the training Python that trains a model of the tests.
 
     It does not have the model judged by transformers, whose import takes 4 s of a processor.

@@ -1,7 +1,6 @@
 """Errors of an export are found by loading it as a server would, with the real transformers."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from launchers.hub.fetch import INDEX
 from launchers.rehearsal.load_export import main
-from scripts.helm import ROOT
+from tests.launchers import warm
 from tests.launchers.training_environment import PYTHON, needs_training
 
 pytestmark = needs_training
@@ -22,11 +21,9 @@ TOKENIZER = "the exported tokenizer's "
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     # a Python that has not imported ms-swift, which patches transformers
-    words = [str(PYTHON), str(CASE), str(tmp_path_factory.mktemp("planted"))]
-    env = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    parsed: Found = json.loads(done.stdout.splitlines()[-1])
+    folder = tmp_path_factory.mktemp("planted")
+    said = warm.printed(CASE, folder, program=PYTHON, HF_HUB_OFFLINE="1")
+    parsed: Found = json.loads(said.splitlines()[-1])
     return parsed
 
 

@@ -21,7 +21,7 @@ from tests.launchers.pods import Pods, end
 from tests.launchers.stages.checkpoints import newest_step
 from tests.launchers.trainer_log import read_losses
 from tests.launchers.training import demo_run
-from tests.launchers.training_environment import launcher
+from tests.launchers.training_environment import launcher_words
 
 SLOW = Path(__file__).with_name("slow_trainer.py")
 STEPS = 16
@@ -68,7 +68,7 @@ class Trained(Pods):
 
     def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
         log = (self.folder / f"pod-{rank}.log").open("a")
-        words, env = launcher(command), self.env(rank, **change)
+        words, env = launcher_words(command), self.env(rank, **change)
         return subprocess.Popen(
             words, cwd=self.folder, env=env, stdout=log, stderr=subprocess.STDOUT, text=True
         )

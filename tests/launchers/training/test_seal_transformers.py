@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from launchers.progress.trained import Trained, read
 from launchers.storage import checkpoint
-from scripts.helm import ROOT
+from tests.launchers import warm
 from tests.launchers.training_environment import PYTHON, needs_training
 
 pytestmark = needs_training
@@ -54,10 +53,7 @@ def test_a_training_that_ends_by_itself_is_recorded(
 
 def trained(folder: Path, *words: str) -> str:
     """Return what a Python prints without ms-swift, which patches the trainer."""
-    command = [str(PYTHON), "-m", "tests.launchers.training.seal_run", str(folder), *words]
-    env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    env |= {"DPO_ATTEMPT_FOLDER": str(folder), "RANK": "0"}
-    env |= {"WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    module = "tests.launchers.training.seal_run"
+    env = {"DPO_ATTEMPT_FOLDER": str(folder), "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    return warm.printed("-m", module, folder, *words, program=PYTHON, **env)

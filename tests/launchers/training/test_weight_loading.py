@@ -1,8 +1,6 @@
 """Weights that are read once for policy and reference, among fakes of mcore-bridge."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from launchers.config.recipe import parse
 from launchers.flags import features
 from scripts.helm import ROOT
+from tests.launchers import warm
 from tests.launchers.recipes import FIELDS
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import PYTHON, needs_training
@@ -36,11 +35,9 @@ def test_only_a_run_with_a_reference_of_its_own_copies(
 
 def run(tmp_path: Path, case: str) -> dict[str, object]:
     here = Path(__file__).parent
-    env = {**os.environ, **fake_upstream.ACCEPTED, "PYTHONPATH": f"{ROOT}:{here / 'fakes'}"}
-    words = [str(PYTHON), str(here / "weight_loading_case.py"), str(tmp_path), case]
-    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
+    env = {**fake_upstream.ACCEPTED, "PYTHONPATH": f"{ROOT}:{here / 'fakes'}"}
+    words = (here / "weight_loading_case.py", tmp_path, case)
+    found: dict[str, object] = json.loads(warm.printed(*words, program=PYTHON, **env))
     return found
 
 

@@ -82,10 +82,13 @@ def python(*, oracle: bool = False) -> Path:
     )
 
 
-def printed(*words: str | Path, **env: str) -> str:
-    """Return what the training Python prints, on CPU and with the launcher on its path."""
+def printed(*words: str | Path, program: Path | None = None, **env: str) -> str:
+    """Return what the training Python prints, on CPU and with the launcher on its path.
+
+    ``program``: by default ``python()``; ``PYTHON`` if ms-swift must not have been imported.
+    """
     inside = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", **env}
-    command = [python(), *words]
+    command = [program or python(), *words]
     done = subprocess.run(command, cwd=ROOT, env=inside, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
