@@ -291,6 +291,7 @@ CAUSES = (
         r"|cannot open shared object file: No|Unable to load any of|binary incompatibility"
         r"|compiled using NumPy|multiarray failed to import|cannot import name .*-packages/"
         r"|detected CUDA version|is required for a normal functioning|CUDA Setup failed"
+        r"|doesn't have NCCL built in|functions not installed"
         r"|does not match the version torch|operator \S+ does not exist|version incompatibility"
         r"|CUDNN_STATUS_(?:SUBLIBRARY_\w+|VERSION_MISMATCH)|NCCL error in: \S+ invalid argument"
         r"|module '(?:torch|transf|megatron|swift|trl|peft|numpy|triton|flash)[\w.]*' has no",

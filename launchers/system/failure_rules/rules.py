@@ -219,7 +219,8 @@ RULES = (
         r"missing_keys: \[|No such file.*(?:\.(?:safetensors|index\.json)\b|/\.metadata')"
         r"|ignore_mismatched_sizes"
         r"|KeyError: '[\w.]*(?:weight|bias|_proj|scale_inv|_blocks|_scales)'"
-        r"|Trying to set a tensor of shape|Ran out of input|`rope_(?:scaling|parameters)`"
+        r"|file might be corrupted|wrong byte size|Trying to set a tensor of shape|Ran out of input"
+        r"|`rope_(?:scaling|parameters)`"
         r"|StrictDataclass\w+Error: (?:Class v|V)alidation error"
         r"|issues during automatic conversion|Unable to load (?:vocabulary|weights)"
         r"|TypeError: not a string|KeyError: 'hunyuan"
@@ -291,8 +292,8 @@ RULES = (
         "kernel-unsuitable",
         Exit.CONFIG,
         # of Triton, FlashAttention, cuDNN, cuBLAS, DeepEP and Transformer Engine
-        r"out of resource: |FlashAttention.* only support|No execution plans|No available kernel"
-        r"|flash attention build does not|too old to be supported|in function \S+: Assertion failed"
+        r"out of resource: |cutlass cannot|FlashAttention.* only support|No execution plans"
+        r"|No available kernel|flash attention build does not|too old to be supported|in function \S+: Assertion failed"
         r"|^triton\.compiler\.errors\.|PTXASError|Failed: Assertion error|PTX codegen error"
         r"|ptxas` failed with error code \d"
         r"|CU(?:DNN|BLAS)_STATUS_(?:NOT_SUPPORTED|ARCH_MISMATCH)|requested functionality is not"
@@ -309,7 +310,7 @@ RULES = (
         r"(?i:.*(?:must (?:match|have|be)|mat[12] |expected .*(?:type|size|shape|device)"
         r"|should be the same|doesn't match|is invalid for|not compatible with|expanded size"
         r"|not implemented for|index k out of"
-        r"|split_with_sizes|finished reduction|backend type associated"
+        r"|split_with_sizes|finished reduction|device string|inplace|backend type associated"
         r"|\b(?:tensors?|dim\w*|variable|backward|gradients?|grad_fn|differentiated)\b))",
         "check that model, plugin and recipe.args fit together: sizes, types or devices of tensors "
         "do not, and a restart would fail again",
@@ -331,7 +332,7 @@ RULES = (
         r"|IndentationError|TabError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
         r"|^torch\.utils\.checkpoint\.CheckpointError|^torch\._\w+\.exc\.(?!\w*(?:Error|Exception|Failed):)|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
         r"|StrictDataclass)\w*(?:Error|Exception)|^RuntimeError: Failed to import"
-        r"|Cannot re-initialize CUDA in forked|Unrecognized (?:CachingAllocator|key .* allocator)"
+        r"|Cannot re-initialize CUDA in forked|deterministic (?:impl|alg)|Unrecognized (?:CachingAllocator|key .* allocator)"
         r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
         RECIPE_REMEDY,
         early=True,
