@@ -293,7 +293,8 @@ RULES = (
         Exit.CONFIG,
         # of Triton, FlashAttention, cuDNN, cuBLAS, DeepEP and Transformer Engine
         r"out of resource: |cutlass cannot|FlashAttention.* only support|No execution plans"
-        r"|No available kernel|flash attention build does not|too old to be supported|in function \S+: Assertion failed"
+        r"|No available kernel|flash attention build does not|too old to be supported"
+        r"|in function \S+: Assertion failed"
         r"|^triton\.compiler\.errors\.|PTXASError|Failed: Assertion error|PTX codegen error"
         r"|ptxas` failed with error code \d"
         r"|CU(?:DNN|BLAS)_STATUS_(?:NOT_SUPPORTED|ARCH_MISMATCH)|requested functionality is not"
@@ -332,7 +333,8 @@ RULES = (
         r"|IndentationError|TabError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
         r"|^torch\.utils\.checkpoint\.CheckpointError|^torch\._\w+\.exc\.(?!\w*(?:Error|Exception|Failed):)|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
         r"|StrictDataclass)\w*(?:Error|Exception)|^RuntimeError: Failed to import"
-        r"|Cannot re-initialize CUDA in forked|deterministic (?:impl|alg)|Unrecognized (?:CachingAllocator|key .* allocator)"
+        r"|Cannot re-initialize CUDA in forked|deterministic[_ ](?:impl|alg)"
+        r"|Unrecognized (?:CachingAllocator|key .* allocator)"
         r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
         RECIPE_REMEDY,
         early=True,
