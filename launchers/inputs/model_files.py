@@ -117,7 +117,7 @@ def unsuitable(config: Mapping[str, object], recipe: Recipe) -> tuple[str, str, 
     On Megatron also where it lacks a size: the default of the model's class would count, which is
     another model's size.
     """
-    if wrong := values.wrong(config, recipe):
+    if wrong := values.wrong(config, recipe) or template.unknown_type(config, recipe):
         return wrong
     if recipe.backend == "megatron":
         if wrong := template.off_megatron(config, recipe):

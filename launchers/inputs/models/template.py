@@ -65,7 +65,7 @@ def check(folder: Path, name: str, config: Mapping[str, Any], recipe: Recipe) ->
     _class(name, held.get(_JSON[0], {}), listed)
     if "new_special_tokens" not in recipe.args:  # ms-swift adds rows for them
         _rows(name, held, config)
-    if wrong := _type(config, recipe) or _template(folder, config, recipe):
+    if wrong := _template(folder, config, recipe):
         id, says, remedy = wrong
         raise refusal(id, f"{name}: {says}", remedy)
     if recipe.arg("template_backend") == "jinja" and not _has_jinja(folder, listed):
@@ -212,7 +212,7 @@ def _architecture(config: Mapping[str, Any]) -> str:
     return str(named[0]) if isinstance(named, list) and named else ""
 
 
-def _type(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | None:
+def unknown_type(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | None:
     """Return id, cause and remedy if neither the image's transformers nor ms-swift has the type."""
     kind = str(config.get("model_type"))
     if installed_class.is_own(config) or registers(recipe):
@@ -224,8 +224,12 @@ def _type(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | N
     known = [_source(place) for place in places]
     if not all(known) or re.search(rf"['\"]{re.escape(kind)}['\"]", "".join(known)):
         return None
-    says = f"the image's transformers has no model_type {kind!r}, and config.json names no code"
-    return "model-type-unknown", says, "use an image with a newer transformers, or add its code"
+    says = f"{recipe.model}: the image's transformers has no model_type {kind!r}, and config.json"
+    return (
+        "model-type-unknown",
+        f"{says} names no code",
+        "use an image with a newer transformers, or add its code",
+    )
 
 
 def _source(folder: Path) -> str:

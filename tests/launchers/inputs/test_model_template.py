@@ -22,8 +22,10 @@ def test_a_type_that_the_image_does_not_have_is_refused(
     named = {"model_type": "qwen3", "template": "qwen3"}
     check(model_folder.write(tmp_path / "m"), **named)
     newer = model_folder.write(tmp_path / "m", model_type="qwen9", tie_word_embeddings=True)
+    (newer / brought.TOKENIZER).rename(newer / "later")  # config.json alone, before the download
     no = refused(newer, **named)
     assert no.id == "model-type-unknown" and "qwen9" in no.cause
+    (newer / "later").rename(newer / brought.TOKENIZER)
     check(newer, **named, external_plugins="mine.py")
     model = model_folder.write(tmp_path / "m")
     write(brought.SETTINGS, '{"tokenizer_class": "FooTokenizer"}')(model)
