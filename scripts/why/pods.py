@@ -21,7 +21,7 @@ PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "Ima
 PULLS |= {"RegistryUnavailable", "SignatureValidationFailed"}
 DENIED = (
     r"(?i)denied|unauthorized|\b40[13]\b|no basic auth|does not exist|manifest unknown"
-    r"|^(?!.*(?:content digest|snapshot)).*not found"
+    r"|^(?!.*(?:content digest|create snap)).*not found"
 )
 CREATING = frozenset({"ContainerCreating", "PodInitializing"})
 CONFIG = frozenset({"CreateContainerConfigError"})

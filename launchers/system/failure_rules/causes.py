@@ -161,7 +161,7 @@ CAUSES = (
         r"|MPS (?:client|server|control)"
         r"|busy or unavailable|system not yet init|driver mismatch|cudaGetDeviceCount"
         r"|CUDA unknown error|CUDA driver initialization failed|forward compatibility was attempted"
-        r"|invalid device ordinal|device < num_gpus|0 active drivers"
+        r"|invalid device ordinal|device < num_gpus|\b0 active drivers"
         r"|CUDA initialization|NVML|nvidia-smi|CUDA error: (?:unknown error|initialization error)"
         r"|CUDA is not available|is_available\(\) is False",
         "check the node's GPUs and driver",

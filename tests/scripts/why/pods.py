@@ -65,6 +65,7 @@ MORE: list[tuple[str, Callable[[], View], str]] = [
     ),
     ("unschedulable-taint", lambda: unscheduled(f"{OWN}."), "control-plane"),
     ("image-pull", lambda: stuck("ErrImagePull", "content digest sha256:2: not found"), "digest"),
+    ("image-pull-denied", lambda: stuck("ErrImagePull", "x/swift:1-snapshot: not found"), "swift"),
     (
         "unschedulable-taint",
         lambda: unscheduled(
