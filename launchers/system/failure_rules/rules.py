@@ -275,6 +275,12 @@ RULES = (
         "HF_HOME to a folder of the pod",
     ),
     FailureRule(
+        "object-cut",
+        Exit.PEER,
+        r"^EOFError at \S*multiprocessing/",
+        "look for what ended a data worker or another rank, which sent this object",
+    ),
+    FailureRule(
         "package-missing",
         Exit.CONFIG,
         r"Error: (?!\[Errno).*(?:not installed|[Pp]lease install|pip install|you must install"
@@ -369,6 +375,12 @@ PLACES = (
             re.M,
         ),
     ),
+    (
+        {"model-damaged"},
+        "object-cut",
+        re.compile(r'/(?:multiprocessing/(?:connection|queues)|distributed_c10d)\.py", line'),
+    ),
+    ({"model-damaged"}, "cache-race", re.compile(r'/(?:_inductor|triton)/[^"]+\.py", line')),
     (
         {"workspace-full"},  # semaphores and shared arrays of Python are files in /dev/shm
         "host-shared-memory",
