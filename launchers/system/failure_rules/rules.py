@@ -173,6 +173,7 @@ RULES = (
         r"|backend tokenizer|Tiktoken failed|Error parsing line b|while initializing (?:BPE|U|W)"
         r"|variant of untagged enum|could not parse ModelProto|Unknown quantization",
         "use a model that ms-swift supports, with all of its files",
+        early=True,
         kind=FailureClass.MODEL,
     ),
     FailureRule(
