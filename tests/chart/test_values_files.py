@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from scripts import archive
-from tests.chart.helm import CHART, ROOT, Document, Refused, merged, render, template, walk
+from tests.chart.helm import BASE, CHART, ROOT, Document, Refused, merged, render, template, walk
 from tests.chart.test_values import SCHEMA, TEXT, VALUES, nested
 
 FILES = [
@@ -77,8 +77,18 @@ def test_a_null_means_the_default(helm: str) -> None:
         "stages": {"placement": None, "train": {"skip": None}},
         "monitoring": {"port": None},
         "restarts": {"max": None},
+        "resources": {"requests": None, "limits": None},
+        "test": {"resources": {"limits": None}},
     }
     assert render(nulls, helm=helm) == render(helm=helm)
+
+
+def test_a_null_takes_back_what_an_earlier_file_says_of_the_claim() -> None:
+    claim: Document = {"size": "1Ti", "volumeName": "v"}
+    plain: Document = {"workspace": {"existingClaim": "", "pvc": claim}}
+    nulls = {**claim, "storageClassName": None, "accessModes": None}
+    made = {"workspace": {"existingClaim": "", "pvc": nulls}}
+    assert render(BASE, made) == render(BASE, plain)
 
 
 def test_a_required_key_that_is_null_is_refused_in_words() -> None:
