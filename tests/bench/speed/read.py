@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from launchers.progress.training import PACKING
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
@@ -74,6 +76,12 @@ def logged(folder: Path) -> list[dict[str, Any]]:
     """Return the training steps of the trainer's log."""
     found = sorted(folder.rglob("logging.jsonl"))
     return [row for path in found for row in lines(path) if "loss" in row]
+
+
+def left_out(folder: Path) -> dict[str, float]:
+    """Return ``left_out``, the share of the data's tokens that are not computed; {} if unknown."""
+    packings = [json.loads(path.read_text()) for path in folder.rglob(PACKING)]
+    return {"left_out": packings[0]["shared"]} if packings else {}
 
 
 def columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -203,6 +203,7 @@ def measured(
         "world": bench.gpus,
         "loaded": sorted({name for who in seen.who for name in who.get("launchers", ())}),
         **found,
+        **read.left_out(folder),
         "reference_pass": figures.reference_pass(recorded(folder), rate),
         "pass_rounds": pass_rounds.of(folder, recorded(folder), rate),
         **figures.memory(seen),
