@@ -25,7 +25,7 @@ class Pace:
 
     passing: float = 3.413
     """Number of times that one pass moves a layer's saved activations through GPU memory."""
-    gap: float = 0.744e-3
+    gap: float = 0.755e-3
     """Seconds of a pass in which the GPU waits for the host to launch kernels."""
     idle: float = 5.06e-3
     """The same where the host waits for the GPU in every layer (``Training.host_waits``)."""
@@ -37,7 +37,7 @@ class Pace:
     near: float = 0.11
     """Largest logarithm of predicted over measured of today's program, each visit predicted by a
     fit of the others: for jobs like those that were measured (``_band``)."""
-    spread: float = 0.21
+    spread: float = 0.20
     """Standard deviation of that logarithm over all rows, for everything else."""
 
 

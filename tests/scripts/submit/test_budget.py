@@ -91,5 +91,5 @@ def test_helm_gets_the_chosen_gang_and_the_budget(
     given = steps.arguments.read_text().split("\n")
     assert "values/hardware/h200-8.yaml" in given
     assert {"budget.gpuMinutes=8000", "budget.by=2099-01-01T00:00:00Z"} <= set(given)
-    assert "chosen h200-8" in output and "a100-2node: 73 min on 16 GPUs, 29.31 EUR" in output
+    assert "chosen h200-8" in output and "a100-2node: 73 min on 16 GPUs, 29.32 EUR" in output
     assert "warning: left out: " in output and "no price of b200" in output
