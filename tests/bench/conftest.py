@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.in_training import in_training
+from tests.launchers import warm
 
 
 @pytest.fixture(scope="session")
@@ -22,5 +22,5 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = sources.Sources(root=folder / "sources")
     made.root.mkdir()
     sources.make_pairs(made)
-    in_training("-c", code, str(made.pairs), str(folder))
+    warm.printed("-c", code, str(made.pairs), str(folder))
     return folder

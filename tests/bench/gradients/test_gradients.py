@@ -12,11 +12,11 @@ from launchers.flags import command_line
 from scripts.dev import results as raw
 from tests.bench import host
 from tests.bench.gradients import command, data, errors, judge, plan
-from tests.bench.in_training import in_training
 from tests.bench.model import random_model
 from tests.bench.speed import profiles
 from tests.bench.speed import run as bench_run
 from tests.bench.speed.shared import own_flags
+from tests.launchers import warm
 from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import needs_oracle, needs_training
 
@@ -205,8 +205,8 @@ def test_what_can_not_run_is_refused_before_anything_is_written(
 def test_packs_hold_the_pairs_of_one_class_in_any_order(tokenizer: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     small = ["-m", "tests.bench.model.random_model", str(model), "--tiny"]
-    in_training(*small, "--tokenizer", str(tokenizer))
-    said = in_training("-m", "tests.bench.gradients.packs_edge", str(model), str(tmp_path))
+    warm.printed(*small, "--tokenizer", str(tokenizer))
+    said = warm.printed("-m", "tests.bench.gradients.packs_edge", str(model), str(tmp_path))
     assert said.splitlines()[-1] == "each pack has the pairs of one class"
 
 

@@ -12,13 +12,13 @@ from launchers.flags import command_line
 from scripts.demo.pairs import Pair, write_jsonl
 from scripts.dev import results
 from tests.bench import host
-from tests.bench.in_training import in_training
 from tests.bench.learning import command, data, judge, plan
 from tests.bench.learning.plan import Run
 from tests.bench.model import random_model
 from tests.bench.speed import profiles
 from tests.bench.speed import run as bench_run
 from tests.bench.speed.shared import own_flags
+from tests.launchers import warm
 from tests.launchers.training_environment import needs_training
 
 pytestmark = pytest.mark.real  # its trainings, of stand-ins, take minutes of a processor
@@ -273,9 +273,9 @@ def test_a_checkpoint_that_is_the_base_has_no_margin_and_loss_ln_2(
     model, held, out = tmp_path / "model", tmp_path / "held.jsonl", tmp_path / "score.json"
     write_jsonl(PAIRS, held)
     small = ["-m", "tests.bench.model.random_model", str(model), "--tiny"]
-    in_training(*small, "--tokenizer", str(tokenizer))
+    warm.printed(*small, "--tokenizer", str(tokenizer))
     words = ["-m", "tests.bench.learning.score", str(held), str(model), str(model), "0.1", str(out)]
-    in_training(*words)
+    warm.printed(*words)
     scores = json.loads(out.read_text())
     assert scores["before"] == scores["after"] and scores["after"]["pairs"] == len(PAIRS)
     assert scores["after"]["margin"] == 0 and scores["after"]["loss"] == pytest.approx(0.693147)

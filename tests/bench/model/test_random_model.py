@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-from tests.bench.in_training import in_training
 from tests.bench.model import random_model
+from tests.launchers import warm
 
 
 @pytest.fixture(scope="session")
 def tiny(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
     arguments = [str(folder), "--tokenizer", str(tokenizer), "--tiny"]
-    assert "parameters=" in in_training("-m", "tests.bench.model.random_model", *arguments)
+    assert "parameters=" in warm.printed("-m", "tests.bench.model.random_model", *arguments)
     return folder
 
 
@@ -51,9 +51,9 @@ def test_pairs_have_the_lengths_and_the_diversity_that_they_promise(
 ) -> None:
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     for file in (first, second):
-        in_training("-m", "tests.bench.model.pairs", str(tokenizer), str(file), "--pairs", "600")
+        warm.printed("-m", "tests.bench.model.pairs", str(tokenizer), str(file), "--pairs", "600")
     assert first.read_bytes() == second.read_bytes()
-    said = json.loads(in_training("-c", COUNT, str(tokenizer), str(first)))
+    said = json.loads(warm.printed("-c", COUNT, str(tokenizer), str(first)))
     prompts, chosen, rejected = (sorted(column) for column in zip(*said["lengths"], strict=True))
     assert len(prompts) == 600
     assert 130 < prompts[300] < 170

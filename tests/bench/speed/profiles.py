@@ -24,6 +24,7 @@ from launchers.plan import training_job
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Training
 from launchers.rules import table
+from launchers.yaml_file import read_yaml
 
 ROOT = Path(__file__).parents[3]
 DEFAULTS = ROOT / "chart" / "values.yaml"
@@ -59,7 +60,7 @@ class Profile:
     def values(self) -> dict[str, Any]:
         named = [path for file in self.files for path in below(Path(file))]
         paths = dict.fromkeys([DEFAULTS, *named])
-        layers = [yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths]
+        layers = [read_yaml(path) or {} for path in paths]
         return compose([*layers, *(layer(key, value) for key, value in self.changes.items())])
 
 

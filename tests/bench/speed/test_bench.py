@@ -14,13 +14,13 @@ from launchers.flags import command_line, features
 from launchers.plan import flops, model_config
 from scripts.dev import results
 from tests.bench import host, session
-from tests.bench.in_training import in_training
 from tests.bench.model import random_model
 from tests.bench.speed import command, figures, kernels, profiles
 from tests.bench.speed import options as bench_options
 from tests.bench.speed import run as bench_run
 from tests.bench.speed.profiles import ROOT
 from tests.bench.speed.read import Step
+from tests.launchers import warm
 from tests.launchers.training_environment import needs_training
 
 SEED = "tests/bench/baselines/seed.yaml"
@@ -265,7 +265,7 @@ def test_a_pass_is_computed_anew_and_measured_by_rounds(
 
 @needs_training
 def test_the_rounds_of_a_pass_add_up_to_its_seconds(tmp_path: Path) -> None:
-    said = in_training("-m", "tests.bench.speed.fake_pass", PROBE=str(tmp_path))
+    said = warm.printed("-m", "tests.bench.speed.fake_pass", PROBE=str(tmp_path))
     took, pairs = json.loads(said.splitlines()[-1])
     rows = [json.loads(line) for line in (tmp_path / "pass-0.jsonl").read_text().splitlines()]
     assert [row["part"] for row in rows] == ["start", *["round"] * 4, "end"]
@@ -281,7 +281,7 @@ def test_the_rounds_of_a_pass_add_up_to_its_seconds(tmp_path: Path) -> None:
 @needs_training
 def test_kernels_are_profiled_before_the_trace_of_all_operators(tmp_path: Path) -> None:
     words = ("-m", "tests.bench.speed.fake_trainer", "6")
-    said = in_training(*words, PROBE=str(tmp_path), TRACE_FROM="4")
+    said = warm.printed(*words, PROBE=str(tmp_path), TRACE_FROM="4")
     assert json.loads(said) == [4, 5, 6]
     assert json.loads((tmp_path / "kernels-0.json").read_text()) == {"rank": 0, "kernels": 0}
     assert (tmp_path / "trace.json.gz").stat().st_size > 500
