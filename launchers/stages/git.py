@@ -25,7 +25,7 @@ _NETWORK = (
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known"
     r"|Failed to connect|Couldn't connect|[Cc]onnection (?:refused|reset|timed out|closed)"
     r"|Network is unreachable|No route to host|timed out|Operation too slow|early EOF|hung up"
-    r"|RPC failed|unexpected disconnect|Empty reply from server|returned error: (?:429|5\d\d)"
+    r"|RPC failed|unexpected disconnect|Empty reply from server|returned error: (?:408|429|5\d\d)"
     r"|kex_exchange_identification"
 )
 _TRANSPORT = r"unable to access '\w+://(?!.*returned error: [1-4])"

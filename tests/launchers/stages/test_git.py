@@ -30,6 +30,7 @@ def test_a_token_is_bound_to_its_host_and_traces_are_off(tmp_path: Path) -> None
         ("fatal: could not read Username for 'https://h': No such device or address", Exit.AUTH),
         ("remote: Repository not found.\nfatal: repository 'u' not found", Exit.INPUT_MISSING),
         ("fatal: unable to access 'u': Could not resolve host: h", Exit.UNAVAILABLE),
+        ("fatal: unable to access 'u': The requested URL returned error: 408", Exit.UNAVAILABLE),
         ("fatal: unable to access 'u': The requested URL returned error: 502", Exit.UNAVAILABLE),
         ("fatal: unable to access 'https://h/': Proxy CONNECT aborted", Exit.UNAVAILABLE),
         ("fatal: unable to access 'https://h/': gnutls_handshake() failed", Exit.UNAVAILABLE),
