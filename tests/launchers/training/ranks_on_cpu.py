@@ -10,15 +10,13 @@ from typing import Any
 from launchers.preflight.gang_probes import free_port
 from scripts.helm import ROOT
 from tests.launchers import warm
-from tests.launchers.training_environment import ORACLE, Stack
+from tests.launchers.training_environment import STACK, Stack
 
 STDOUT = "1"
 """torchrun's number for the stream that each rank writes into a file of its own."""
 
 
-def reports(
-    module: str, *given: str, ranks: int = 2, stack: Stack | None = None
-) -> list[dict[str, Any]]:
+def reports(module: str, *given: str, ranks: int = 2, stack: Stack = STACK) -> list[dict[str, Any]]:
     """Return the objects that the ranks print, each as a line of JSON."""
     lines = said(module, *given, ranks=ranks, stack=stack)
     return [json.loads(line) for line in lines if line.startswith("{")]
@@ -49,15 +47,10 @@ def held(module: str, *given: str, ranks: int = 2) -> int:
     return held
 
 
-def said(module: str, *given: str, ranks: int = 2, stack: Stack | None = None) -> list[str]:
-    """Return the lines that the module's ranks printed; all must have ended well.
-
-    The pinned ``stack`` is imported once, another one by each rank.
-    """
-    # of torchrun, and of its ranks
-    python = str(stack.python if stack else warm.python(oracle=True))
-    path = f"{ROOT}:{stack.oracle if stack else ORACLE}"
-    env = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""}
+def said(module: str, *given: str, ranks: int = 2, stack: Stack = STACK) -> list[str]:
+    """Return the lines that the module's ranks printed; all must have ended well."""
+    python = str(warm.python(oracle=True, stack=stack))  # of torchrun, and of its ranks
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{stack.oracle}", "CUDA_VISIBLE_DEVICES": ""}
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
     torchrun += ["--master-port", str(free_port()), "--redirects", STDOUT]
     with TemporaryDirectory() as folder:

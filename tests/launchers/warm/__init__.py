@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from scripts.helm import ROOT
-from tests.launchers.training_environment import ORACLE, STACK
+from tests.launchers.training_environment import STACK, Stack
 
 SESSION = "DPO_TESTS_SESSION"
 """Variable: the session's process and its folder of sockets, for all workers."""
@@ -58,23 +58,23 @@ def begin(config: pytest.Config) -> None:
         os.environ[SESSION] = f"{os.getpid()}:{folder.name}"
 
 
-def python(*, oracle: bool = False) -> Path:
+def python(*, oracle: bool = False, stack: Stack = STACK) -> Path:
     """Return a program that runs what it is given as the training Python would, but sooner.
 
     It is the same as ``PYTHON`` for what imports ms-swift, prints and ends: ms-swift patches
     transformers when it is imported. Its process is a child of the server. It is ``PYTHON`` outside
     of pytest.
 
-    ``oracle``: PYTHONPATH is ``ROOT:ORACLE``, not ``ROOT`` or nothing.
+    ``oracle``: PYTHONPATH is ``ROOT`` and the stack's oracle, not ``ROOT`` or nothing.
     """
     if SESSION not in os.environ:
-        return STACK.python
+        return stack.python
     return _started(
         _Warmed(
-            name=f"{STACK.swift}{'-oracle' if oracle else ''}",
-            python=STACK.python,
+            name=f"{stack.swift}{'-oracle' if oracle else ''}",
+            python=stack.python,
             imports=("swift.pipelines", "swift.trainers", "torch"),
-            paths=(f"{ROOT}:{ORACLE}",) if oracle else (str(ROOT), ""),
+            paths=(f"{ROOT}:{stack.oracle}",) if oracle else (str(ROOT), ""),
             env=(("CUDA_VISIBLE_DEVICES", ""), *HUB.items()),
             read=READ,
             free=tuple(HUB),
