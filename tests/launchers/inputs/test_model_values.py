@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from launchers.inputs.models import installed_class
-from tests.launchers import model_folder
+from tests.launchers import model_folder, warm
 from tests.launchers.inputs.test_brought_folders import check, refused
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers.training_environment import needs_training
 
 YARN = {"rope_type": "yarn", "factor": 4.0}
 LLAMA = {"full_attention": {"rope_type": "llama3", "factor": 8.0}}
@@ -87,7 +87,7 @@ def test_the_installed_class_judges_what_it_reads(
 ) -> None:
     check(model)  # not judged here: transformers is not installed
     monkeypatch.setattr(util, "find_spec", lambda name: name)
-    monkeypatch.setattr(sys, "executable", str(PYTHON))
+    monkeypatch.setattr(sys, "executable", str(warm.python()))
     rope = {"rope_type": "ntk", "factor": 2.0, "rope_theta": 1e4}
     for config, says in (
         ({"num_hidden_layers": 1}, ""),
