@@ -82,7 +82,7 @@ def python(*, oracle: bool = False, stack: Stack = STACK) -> Path:
     )
 
 
-def printed(*words: str | Path, program: Path | None = None, **env: str) -> str:
+def printed(*words: str | Path, program: str | Path | None = None, **env: str) -> str:
     """Return what the training Python prints, on CPU and with the launcher on its path.
 
     ``program``: by default ``python()``; ``PYTHON`` if ms-swift must not have been imported.
