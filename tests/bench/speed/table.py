@@ -133,9 +133,9 @@ def comparison(runs: Mapping[str, Mapping[str, Any]], against: str) -> str:
         found = None if name == against else ratio(run, runs[against])
         if found is not None:
             span = f"{found['low']:.2f} to {found['high']:.2f}"
-            pairs = _number(pairs_ratio(run, runs[against]), 3)
-            lines.append(f"{name} / {against}: {found['times']:.2f} x tok/s/GPU ({span})")
-            lines[-1] += f", {pairs} x pairs/s of an epoch"
+            pairs = pairs_ratio(run, runs[against])
+            more = "" if pairs is None else f", {pairs:.3f} x pairs/s over the same pairs"
+            lines.append(f"{name} / {against}: {found['times']:.2f} x tok/s/GPU ({span}){more}")
     return "\n".join(lines)
 
 
