@@ -38,7 +38,7 @@ _KIND = re.compile(
 )
 """A tensor of the decoder: vision towers have other names before ``layers``."""
 _LAYERS = "layers_block_type"
-"""The kind of each layer of Nemotron-H: transformers 5 saves no number of layers beside it."""
+"""The kind of each layer of Nemotron-H: transformers 5 saves no number of layers with it."""
 _AXES = {
     "input_layernorm": ("hidden_size",),
     "self_attn.q_proj": (_QUERY, "hidden_size"),
