@@ -37,7 +37,8 @@ def test_the_config_maps_hold_the_launchers_code(frozen: Path) -> None:
     package = frozen.parent / "launchers"
     files = version.sources(package)
     data = {name for name in files if not name.endswith(".py")}
-    assert data == {"flags/renames.yaml", "upstream/digests.json", "upstream/patches.yaml"}
+    upstream = {f"upstream/{name}" for name in ("digests.json", "patches.yaml", "templates.json")}
+    assert data == {"flags/renames.yaml", *upstream}
     assert held == {f"launchers/{name}": stored(name, source) for name, source in files.items()}
     config = kind(documents, "ConfigMap")
     assert config["immutable"] is True
