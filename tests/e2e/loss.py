@@ -105,11 +105,11 @@ def watch(space: Space, faults: Faults) -> Loss:
     )
     loss.note("kubelet started")
     faults.start_kubelet(stopped)
-    loss.see({"back: Running": lambda: anew(back), "forced: Running": lambda: anew(forced)}, 90)
+    loss.see({"back: Running": lambda: anew(back), "forced: Running": lambda: anew(forced)}, 150)
     assert ending(tainted), "its pod hangs until someone acts"
     loss.note("taint")
     space.kubectl.run("taint", "node", cut, f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute")
-    loss.see({"tainted: Running": lambda: anew(tainted)}, 90)
+    loss.see({"tainted: Running": lambda: anew(tainted)}, 150)
     return loss
 
 

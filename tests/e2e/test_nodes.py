@@ -14,7 +14,7 @@ from tests.e2e.space import Opened, Space
 
 GRACE = 50
 """Seconds after which the controller manager marks a silent node unreachable (its default)."""
-SLACK = 20
+SLACK = 30
 """Margin in seconds for reporting intervals and a busy machine."""
 
 
