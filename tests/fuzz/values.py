@@ -162,7 +162,13 @@ OWN = {path: schema for path, schema in KEYS.items() if path.partition(".")[0] n
 PATHS = st.sampled_from(sorted(OWN))
 LEVELS = st.sampled_from(sorted(["", *(p for p in OWN if "properties" in OWN[p])]))
 ONE_KEY = PATHS.flatmap(lambda p: valid(OWN[p], name=p).map(lambda v: nested(p, v)))
+UNFIT: tuple[Document, ...] = (
+    {"recipe": {"export": "best"}},
+    {"recipe": {"args": {"global_batch_size": 3}}},
+)
+"""Settings that the schema accepts and that the templates refuse in most runs."""
 MISTAKE = st.one_of(
+    st.sampled_from(UNFIT),
     st.tuples(PATHS, ODD).map(lambda pair: nested(*pair)),
     PATHS.map(lambda path: nested(path, None)),
     st.tuples(LEVELS, NAMES, ODD).map(lambda drawn: nested(drawn[0], {drawn[1]: drawn[2]})),
