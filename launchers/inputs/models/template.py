@@ -224,10 +224,10 @@ def unknown_type(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, s
     known = [_source(place) for place in places]
     if not all(known) or re.search(rf"['\"]{re.escape(kind)}['\"]", "".join(known)):
         return None
-    says = f"{recipe.model}: the image's transformers has no model_type {kind!r}, and config.json"
     return (
         "model-type-unknown",
-        f"{says} names no code",
+        f"{recipe.model}: the image's transformers has no model_type {kind!r}, and config.json "
+        "names no code",
         "use an image with a newer transformers, or add its code",
     )
 

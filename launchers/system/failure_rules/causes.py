@@ -316,7 +316,8 @@ CAUSES = (
     FailureRule(
         "network",
         Exit.UNAVAILABLE,
-        r"HTTPS?ConnectionPool|MaxRetryError|ConnectTimeout|ReadTimeout|\b(?:API(?:Timeout|Connection)|Connection)Error"
+        r"HTTPS?ConnectionPool|MaxRetryError|ConnectTimeout|ReadTimeout"
+        r"|\b(?:API(?:Timeout|Connection)|Connection)Error"
         r"|\bConnectError|RemoteProtocolError|ChunkedEncodingError|IncompleteRead"
         r"|couldn't connect to|Couldn't reach|LocalEntryNotFoundError|429 (?:Client|Too Many)"
         r"|\b5\d\d Server Error|Server error '5|SSLError|SSLEOFError|RemoteDisconnected"
